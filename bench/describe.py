@@ -163,7 +163,7 @@ def cached(answer: Any) -> list[dict[str, Any]]:
 
 
 def layer_of(path: str, stack: str) -> int | None:
-    """The number of the layer a module or parameter of that path is in."""
+    """Number of the layer a module or parameter of that path is in."""
     if not path.startswith(f"{stack}."):
         return None
     number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]
@@ -171,7 +171,7 @@ def layer_of(path: str, stack: str) -> int | None:
 
 
 def main_stack(sizes: dict[str, int]) -> str:
-    """The list of modules that holds most of the parameters."""
+    """List of modules that holds most of the parameters."""
     stacks: Counter[str] = Counter()
     for name, size in sizes.items():
         parts = name.split(".")
@@ -279,7 +279,7 @@ def lengths_within(config: Any) -> tuple[int, ...]:
 
 
 def describe(config: dict[str, Any]) -> dict[str, Any]:
-    """The description of one config, as plain data."""
+    """Description of one config, as plain data."""
     import torch
     import transformers
 

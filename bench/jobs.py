@@ -1,4 +1,4 @@
-"""The kinds of points: a function for each makes a job with a stable id."""
+"""Kinds of points: a function for each makes a job with a stable id."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0,
 
 
 def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int) -> Job:
-    """The products of `number` experts with the same number of tokens each."""
+    """Products of `number` experts with the same number of tokens each."""
     name, label = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}"
     return _job(device, name, label, 0.6, grouped.measure_grouped, dtype, number, tokens, n, k, expected_s=0.8)
 
@@ -191,7 +191,7 @@ def _job(
     grace_s: float = 0.0,
     needs_bytes: float = 0.0,
 ) -> Job:
-    """The job `name`, whose first part is its kind; `given` goes to `measure` after the bench and the point."""
+    """Job `name`, whose first part is its kind; `given` goes to `measure` after the bench and the point."""
     point = Point(
         id=name,
         kind=name.partition("/")[0],

@@ -1,4 +1,4 @@
-"""The state that all measured points share, and the conversion of their samples to a result."""
+"""State that all measured points share, and the conversion of their samples to a result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TooSlowError(Exception):
 
 @dataclass(slots=True)
 class Bench:
-    """The device under test and the state of the run."""
+    """Device under test and the state of the run."""
 
     device: Device
     timer: Timer
@@ -41,7 +41,7 @@ class Bench:
     used_before_bytes: float | None = None
     """Memory of the GPU in use before this process used any."""
     group: Group | None = None
-    """The ranks that torchrun started, once they have joined."""
+    """Ranks that torchrun started, once they have joined."""
 
     def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""
@@ -91,7 +91,7 @@ class Bench:
 
 
 def timer_for(device: Device) -> Timer:
-    """The clock for the device."""
+    """Clock for the device."""
     if device.is_cpu:
         return CpuTimer()
     from bench.machine.cuda import CudaTimer
@@ -109,6 +109,6 @@ def rate_result(
 
 
 def samples_of(timed: Timed, share: float = 1.0) -> dict[str, Any]:
-    """The samples of a result, each times `share`, with six digits, which is finer than the resolution of the clock."""
+    """Samples of a result, each times `share`, with six digits, which is finer than the resolution of the clock."""
     samples_s = tuple(float(f"{sample * share:.6g}") for sample in timed.samples_s)
     return {"samples_s": samples_s, "spread": round(timed.spread, 6), "telemetry": timed.telemetry}

@@ -1,4 +1,4 @@
-"""The points of each suite, the most informative first, so that a run stopped early has measured what matters most."""
+"""Points of each suite, the most informative first, so that a run stopped early has measured what matters most."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class SuiteOptions:
     ranks: int = 1
     """Number of GPUs, or CPU processes, of the collectives."""
     world: World | None = None
-    """The ranks that torchrun started; None if it did not start this process."""
+    """Ranks that torchrun started; None if it did not start this process."""
 
 
 def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> list[Job]:  # frozen
-    """The points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
+    """Points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
     if suite == "study":
         steps = study.steps(options.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
@@ -118,7 +118,7 @@ def _quick_cpu(device: Device) -> list[Job]:
 
 
 def half(device: Device) -> str:
-    """The 16-bit dtype that the device has units for: below compute capability 8.0 (T4, V100) that is fp16."""
+    """16-bit dtype that the device has units for: below compute capability 8.0 (T4, V100) that is fp16."""
     return "fp16" if device.capability is not None and device.capability < matmul.CUDA_NEEDS["bf16"] else "bf16"
 
 
@@ -155,7 +155,7 @@ def _quick_gpu(device: Device) -> list[Job]:
 
 
 def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> list[Job]:
-    """The points that determine the ceilings in rounds with others between them, then whole models; long points come last."""
+    """Points that determine the ceilings in rounds with others between them, then whole models; long points come last."""
     decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
     models = [job for job in quick if job.point.kind == "train"]

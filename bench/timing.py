@@ -70,7 +70,7 @@ class KeepsBusy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The samples of one call."""
+    """Samples of one call."""
 
     samples_s: tuple[float, ...]
     call_s: float
@@ -87,12 +87,12 @@ class Timed:
 
 
 def median(samples: Sequence[float]) -> float:
-    """The middle value."""
+    """Middle value."""
     return quantile(samples, 0.5)
 
 
 def quantile(samples: Sequence[float], share: float) -> float:
-    """The value below which `share` of the samples lie, interpolated linearly."""
+    """Value below which `share` of the samples lie, interpolated linearly."""
     ordered = sorted(samples)
     place = share * (len(ordered) - 1)
     below = math.floor(place)
@@ -130,7 +130,7 @@ def judge(samples: Sequence[float]) -> tuple[str, str, float]:
 
 
 def timed_of(samples: Sequence[float], share: float = MEDIAN) -> Timed:
-    """The samples with their quantile, its interval, and how far they can be trusted by themselves."""
+    """Samples with their quantile, its interval, and how far they can be trusted by themselves."""
     status, detail, spread = judge(samples)
     return Timed(tuple(samples), quantile(samples, share), *quantile_interval(samples, share), spread, status, detail)
 
@@ -174,7 +174,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """The time that this process ran and waited, to distinguish a slow device from a busy one."""
+    """Time that this process ran and waited, to distinguish a slow device from a busy one."""
 
     wall_s: float
     running_s: float

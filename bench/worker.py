@@ -113,7 +113,7 @@ def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
 
 
 def _hello(device: Device) -> protocol.Hello:
-    """The first message: the device and its conditions."""
+    """First message: the device and its conditions."""
     from bench.machine import environment
 
     return protocol.Hello(
@@ -144,7 +144,7 @@ def _suite_options(options: argparse.Namespace, device: Device) -> SuiteOptions:
 
 
 def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
-    """The device under test, with its own telemetry where available."""
+    """Device under test, with its own telemetry where available."""
     from bench.machine import environment, nvml
     from bench.points import Bench, timer_for
 

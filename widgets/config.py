@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def read(config: Path | None, actions: Collection[str]) -> tuple[Settings, Problems]:
-    """The settings of the folder (None: the user's own), and everything in the file that cannot be used.
+    """Settings of the folder (None: the user's own), and everything in the file that cannot be used.
 
     `actions`: ids of the actions whose keys may be remapped.
     """

@@ -109,7 +109,7 @@ def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
 
 
 def listed(problems: Sequence[Problem]) -> str:
-    """The first problems, a line for each, under the name of the file that all of them are in."""
+    """First problems, a line for each, under the name of the file that all of them are in."""
     files = {problem.where for problem in problems}
     head, shown = ([*files], [problem._replace(where="") for problem in problems]) if len(files) == 1 else ([], problems)
     more = len(problems) - MOST_PROBLEMS
@@ -228,7 +228,7 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
 
 
 def _this_machine(session: Session) -> str:
-    """The GPUs of this machine, in words."""
+    """GPUs of this machine, in words."""
     machine = session.machine
     names = sorted({local.name for local in machine.gpus})
     count = f"{len(machine.gpus)} × " if len(machine.gpus) > 1 else ""

@@ -21,7 +21,7 @@ LAST_FAULT = "last-fault.txt"
 
 
 def state_folder(given: Path | None) -> Path:
-    """The folder given, or the user's own."""
+    """Folder given, or the user's own."""
     if given is not None:
         return given
     from planner import paths
@@ -77,7 +77,7 @@ def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResul
 
 
 def _document(state: Path | None, name: str) -> dict[str, Any]:
-    """The file, whatever it holds; empty if it cannot be read."""
+    """File, whatever it holds; empty if it cannot be read."""
     with contextlib.suppress(UserError, ValueError, RecursionError):
         text = read_text(state_folder(state) / name)
         import json  # before the first paint where there is a file, and msgspec comes after it

@@ -31,7 +31,7 @@ LOOK_S = 0.01
 
 
 def gpu_sizes(memory_bytes: float) -> tuple[int, ...]:
-    """The buffer sizes in bytes that fit a GPU."""
+    """Buffer sizes in bytes that fit a GPU."""
     return tuple(size for size in GPU_SIZES if size <= memory_bytes / GPU_SHARE)
 
 

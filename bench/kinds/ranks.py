@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ranks that torchrun started, including this process."""
+    """Ranks that torchrun started, including this process."""
 
     rank: int
     ranks: int
@@ -76,7 +76,7 @@ class World:
 
     @classmethod
     def around(cls, environment: Mapping[str, str]) -> World | None:
-        """The ranks that torchrun's variables describe; None outside of torchrun, or where it started a single rank."""
+        """Ranks that torchrun's variables describe; None outside of torchrun, or where it started a single rank."""
         try:
             rank, ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
             local = int(environment.get("LOCAL_WORLD_SIZE", ranks))

@@ -69,7 +69,7 @@ class Layer(nn.Module):  # type: ignore[misc]  # see RmsNorm
         return q, k, heads(self.value(normed), self.shape.kv_heads).transpose(1, 2)
 
     def finished(self, x: Any, mixed: Any) -> Any:
-        """The residual stream after the attention `mixed` and the feed-forward."""
+        """Residual stream after the attention `mixed` and the feed-forward."""
         x = x + self.out(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
         normed = self.ffn_norm(x)
         return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
@@ -196,7 +196,7 @@ def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) ->
 
 
 def flop_result(bench: Bench, point: Point, timed: Timed, flop: float, dtype: str, parameters: dict[str, Any]) -> Result:
-    """The FLOP/s of a whole pass or step of `flop`, with the highest memory use."""
+    """FLOP/s of a whole pass or step of `flop`, with the highest memory use."""
     peak = peak_memory_bytes(bench.device.torch_name)
     return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
 

@@ -1,1 +1,1 @@
-"""The measured device: its description by the system and its driver, and its clock."""
+"""Measured device: its description by the system and its driver, and its clock."""

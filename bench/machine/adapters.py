@@ -1,4 +1,4 @@
-"""The network between machines: separate adapters for GPUs or one shared port, read from files of the kernel."""
+"""Network between machines: separate adapters for GPUs or one shared port, read from files of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device and the conditions of a measurement, by an allow-list: no host, user or path name gets into a result."""
+"""Device and the conditions of a measurement, by an allow-list: no host, user or path name gets into a result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoDeviceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The device under test."""
+    """Device under test."""
 
     torch_name: str
     """'cpu' or 'cuda:0'."""
@@ -79,7 +79,7 @@ def last_cache_bytes(torch_name: str) -> float:
 
 
 def find_device(wanted: str) -> Device:
-    """The device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
+    """Device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
     if wanted == "auto":
         wanted = "cuda:0" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
@@ -110,7 +110,7 @@ def within_quota(device: Device) -> Device:
 
 
 def machine_parts(device: Device) -> dict[str, Any]:
-    """The parts of `protocol.machine_key`."""
+    """Parts of `protocol.machine_key`."""
     if device.is_cpu:
         return {"device": device.name, "cores": cpu.visible_cores(), "arch": platform.machine()}
     uuid = uuid_of(device)
@@ -131,7 +131,7 @@ def local_ranks(device: Device) -> int:
 
 
 def software_parts(device: Device) -> dict[str, Any]:
-    """The parts of the second half of `protocol.fingerprint`: versions to the minor one, threads, method."""
+    """Parts of the second half of `protocol.fingerprint`: versions to the minor one, threads, method."""
     return {
         "method": METHOD,
         "torch": _minor(torch.__version__),

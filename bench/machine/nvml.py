@@ -88,7 +88,7 @@ class _GpmRequest(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The device at one moment."""
+    """Device at one moment."""
 
     at_s: float
     figures: dict[str, float]
@@ -265,7 +265,7 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
 
 
 def _library() -> Any:
-    """The initialised library; None without it, or without a driver."""
+    """Initialised library; None without it, or without a driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         return library if library.nvmlInitWithFlags(0) == 0 else None
@@ -274,7 +274,7 @@ def _library() -> Any:
 
 
 def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
-    """The handle of every GPU by its UUID, in lower case without 'gpu-'."""
+    """Handle of every GPU by its UUID, in lower case without 'gpu-'."""
     count = ctypes.c_uint()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         return

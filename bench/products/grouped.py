@@ -76,7 +76,7 @@ def refuse_unsparse(device: Device) -> None:
 
 
 def _refusal(refused: Exception, what: str) -> Exception:
-    """The error to raise: `refused` itself where the device is broken."""
+    """Error to raise: `refused` itself where the device is broken."""
     if breaks_device(str(refused)):
         return refused
     return UnsupportedError(f"torch refuses {what} here: {(str(refused).splitlines() or [type(refused).__name__])[0]}")

@@ -74,7 +74,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The predictions of one kind, of all sources or of one."""
+    """Predictions of one kind, of all sources or of one."""
 
     kind: str
     source: str | None = None
@@ -137,7 +137,7 @@ def kind_of(quantity: str, request: Request) -> str:
 
 
 class Predicted(NamedTuple):
-    """The predicted figure of a quantity; bytes as in `Comparison`."""
+    """Predicted figure of a quantity; bytes as in `Comparison`."""
 
     figure: Figure | None
     part_bytes: float = 0.0
@@ -145,7 +145,7 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(quantity: str, answer: Answer, request: Request) -> Predicted:
-    """The figure of `answer` that a measured `quantity` is compared with."""
+    """Figure of `answer` that a measured `quantity` is compared with."""
     if quantity == "fits":
         return Predicted(Figure(float(answer.fits), 0.0, 1.0, "spec"))
     if quantity.endswith("_bytes"):
@@ -174,7 +174,7 @@ def _memory(quantity: str, answer: Answer, request: Request) -> Predicted:
 
 
 def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, framework: str | None = None) -> Score:
-    """The statistics of one group of comparisons of one kind."""
+    """Statistics of one group of comparisons of one kind."""
     answered = [one for one in group if one.predicted is not None]
     empty = Score(kind=kind, source=source, framework=framework, n=len(group), answered=len(answered))
     if kind == "fits":
@@ -215,7 +215,7 @@ def by_source(comparisons: Iterable[Comparison]) -> list[Score]:
 
 
 def worst(comparisons: Iterable[Comparison]) -> list[Score]:
-    """The kinds, sources and frameworks with the largest median error."""
+    """Kinds, sources and frameworks with the largest median error."""
     groups = _grouped(comparisons, lambda one: (one.kind, one.source, one.framework))
     scores = [score(key[0], group, source=key[1], framework=key[2]) for key, group in groups if len(group) >= LEAST_OF_A_SOURCE]
     return sorted((one for one in scores if one.median_error is not None), key=lambda one: -(one.median_error or 0.0))[:MOST_NAMED]

@@ -30,7 +30,7 @@ ANY_OTHER = "T4"
 
 
 class ChangedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens per second of one workload's first row; None if nothing fits or nothing is known."""
+    """Tokens per second of one workload's first row; None if nothing fits or nothing is known."""
 
     workload: str
     before: float | None

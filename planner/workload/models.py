@@ -98,7 +98,7 @@ class ModelShelf:
         return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
-        """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
+        """Config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
 
         A name that consists of a known model's and a format is that model, unless the hub has more. The error for a model that cannot be
         fetched states where to get the file.
@@ -177,7 +177,7 @@ class ModelShelf:
         return min(filter(is_hub_id, aliases), key=lambda alias: unlike(alias, name), default="")
 
     def _from_hub(self, name: str) -> dict[str, Any]:
-        """The config from the hub; a failure is stored, so that many requests for one unknown model wait for the network once."""
+        """Config from the hub; a failure is stored, so that many requests for one unknown model wait for the network once."""
         if name not in self._not_fetched:
             try:
                 return read_json(fetched_config(name), "model", constants=True)
@@ -217,7 +217,7 @@ class ModelShelf:
         return self._texts[canonical]
 
     def _head(self, canonical: str) -> Head:
-        """The beginning of a file, without parsing its config, which would take five times as long."""
+        """Beginning of a file, without parsing its config, which would take five times as long."""
         if canonical not in self._heads:
             path, text = self._paths[canonical], self._text(canonical).partition(CONFIG)[0]
             self._heads[canonical] = read_struct(Head, parse_toml(text, path), path)

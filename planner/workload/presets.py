@@ -48,7 +48,7 @@ class PresetShelf:
         return tuple(sorted({path.stem for folder in (self._shipped, self._user) for path in toml_files(folder)}))
 
     def load(self, name: str | Path) -> Preset:
-        """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
+        """Preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
         workload = read_workload(_tables(path), str(path))
         if isinstance(workload.model, str) and is_path(workload.model):
@@ -79,7 +79,7 @@ class PresetShelf:
         return path
 
     def _named(self, name: str) -> tuple[Path, Origin] | None:
-        """The preset called `name`; the user's own is preferred to a shipped one."""
+        """Preset called `name`; the user's own is preferred to a shipped one."""
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         return next(((path, origin) for folder, origin in folders for path in toml_files(folder) if path.stem == name), None)
 
@@ -113,7 +113,7 @@ class PresetShelf:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    """The tables of a preset's file; raises `UserError`."""
+    """Tables of a preset's file; raises `UserError`."""
     return read_toml(path, MOST_PRESET_BYTES)
 
 
@@ -128,7 +128,7 @@ def read_workload(data: Mapping[str, Any], where: str) -> Workload:
 
 
 def _stated(struct: msgspec.Struct) -> dict[str, Any]:
-    """The fields of `struct` that differ from their defaults, as TOML can hold them."""
+    """Fields of `struct` that differ from their defaults, as TOML can hold them."""
     return {
         field.encode_name: _plain(value)
         for field in msgspec.structs.fields(struct)

@@ -116,7 +116,7 @@ def unlike(name: str, asked: str) -> tuple[int, int]:
 
 
 def _plain(name: str) -> str:
-    """The last part of `name`, in small letters."""
+    """Last part of `name`, in small letters."""
     return re.sub(r"\s+", "-", name.strip().casefold().rpartition("/")[2])
 
 

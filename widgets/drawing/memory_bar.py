@@ -141,7 +141,7 @@ class MemoryBar(Widget):
         return Strip(list(self._bar(width)), width)
 
     def _bar(self, width: int) -> Iterator[Segment]:
-        """The stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
+        """Stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
         memory = self.memory
         assert memory is not None
         parts, end = split_cells(memory, width)

@@ -1,4 +1,4 @@
-"""The text field of this program: one row, and a cursor that stands still so that an idle screen sends nothing."""
+"""Text field of this program: one row, and a cursor that stands still so that an idle screen sends nothing."""
 
 from __future__ import annotations
 

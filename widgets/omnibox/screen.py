@@ -65,7 +65,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self._found: Sequence[Suggestion] = ()
 
     def compose(self) -> ComposeResult:
-        """The text, its possible meanings, and facts of the one under the cursor."""
+        """Text, its possible meanings, and facts of the one under the cursor."""
         with Vertical(id="omnibox", classes="box") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content(KEYS)

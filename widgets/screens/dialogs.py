@@ -28,7 +28,7 @@ class ConfirmScreen(Overlay[bool]):
         self._question, self._yes, self._no = question, yes, no
 
     def compose(self) -> ComposeResult:
-        """The question and its two keys."""
+        """Question and its two keys."""
         with Vertical(classes="box dialog"):
             yield Static(Content(self._question), classes="dialog-text")
             yield Static(

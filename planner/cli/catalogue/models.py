@@ -101,7 +101,7 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
 
 
 def _as_read(known: Model) -> dict[str, Any]:
-    """The entry as JSON, with the sizes of the language model at the top level of the config, as in models without towers."""
+    """Entry as JSON, with the sizes of the language model at the top level of the config, as in models without towers."""
     found: dict[str, Any] = msgspec.to_builtins(known)
     return found | {"config": found["config"].get("text_config", {}) | found["config"]}
 

@@ -21,7 +21,7 @@ from planner.workload.tasks import Term, Workload
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The data behind advice, in addition to the observation."""
+    """Data behind advice, in addition to the observation."""
 
     find_gpu: Mapping[str, Gpu]
     """Every GPU of the catalogue by its name."""
@@ -29,7 +29,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     chip: FindChip
     estimate: Estimate
     workload: Workload | None = None
-    """The workload on each GPU, where it is known."""
+    """Workload on each GPU, where it is known."""
     tokens_per_s: float | None = None
     """Throughput of one GPU, where it was measured."""
     usd_per_h: float | None = None

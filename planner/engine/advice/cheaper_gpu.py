@@ -71,7 +71,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
 
 
 def unmet(need: ObservedNeed, gpu: Gpu, chip: Chip) -> str | None:
-    """The first item of `need` that `gpu` does not have, by reachable rates instead of the data sheet; None: it has all."""
+    """First item of `need` that `gpu` does not have, by reachable rates instead of the data sheet; None: it has all."""
     single = gpu.compute_flop_per_s.get("fp32")
     has = (
         ("memory", need.memory_bytes, chip.capacity_bytes),

@@ -30,7 +30,7 @@ NAMELESS = "not named"
 
 
 def summary_of(advice: Advice, warnings: Mapping[tuple[str, int], Sequence[str]]) -> FleetSummary:
-    """The groups and the suspects. `warnings`: faults of memory by host and index of the GPU."""
+    """Groups and the suspects. `warnings`: faults of memory by host and index of the GPU."""
     seen = [one.observed for one in advice.gpus]
     return FleetSummary(
         by_verdict=_groups(advice.gpus, lambda one: one.judgement.limiter),

@@ -18,7 +18,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     gpu: str
-    """The catalogue's name, or the driver's where the catalogue does not have it."""
+    """Catalogue's name, or the driver's where the catalogue does not have it."""
     index: int = 0
     host: str = ""
     """Empty: this machine."""

@@ -51,7 +51,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 def running(
     now: Sequence[Observed], before: Sequence[Observed], dtype: str, find_gpu: Callable[[str], Gpu | None], chip: FindChip
 ) -> list[Running]:
-    """The running point of each GPU in `now`, with its points of `before` (any number for each GPU, in order of time)."""
+    """Running point of each GPU in `now`, with its points of `before` (any number for each GPU, in order of time)."""
     found = []
     for seen in now:
         gpu = find_gpu(seen.gpu)

@@ -14,7 +14,7 @@ from planner.engine.answers.memory import MemoryBytes
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The network between nodes, as it is sold, given or assumed."""
+    """Network between nodes, as it is sold, given or assumed."""
 
     fabric: str
     """'InfiniBand', 'EFA', 'Ethernet', …; 'none sold': nodes cannot be joined."""
@@ -33,7 +33,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TermPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The price of the same nodes on one term."""
+    """Price of the same nodes on one term."""
 
     term: str
     usd_per_h: float

@@ -57,12 +57,12 @@ class FitCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer for one pool of equal GPUs."""
+    """Answer for one pool of equal GPUs."""
 
     gpu: str
     gpus: int
     task: dict[str, Any]
-    """The workload without its model, as given."""
+    """Workload without its model, as given."""
     each_tokens_per_s: float | None = None
     """Tokens a second that each user of a service gets at least, where neither a load nor a limit of latency was given."""
     rows: list[FitRow]

@@ -1,4 +1,4 @@
-"""The table of candidates: a row for each candidate, a column for each attribute."""
+"""Table of candidates: a row for each candidate, a column for each attribute."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
 
     @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
-        """The columns of `Columns.gather`, each of shape [rows], which give a table its number of rows."""
+        """Columns of `Columns.gather`, each of shape [rows], which give a table its number of rows."""
         found = super().gather(records, index)
         return cls(**{name: np.broadcast_to(getattr(found, name), index.shape) for name in cls.__struct_fields__})
 
@@ -175,11 +175,11 @@ class Table(msgspec.Struct, frozen=True):
         return int(self.layout.gpus.size)
 
     def take(self, keep: Flags | Rows) -> Table:
-        """The candidates `keep`."""
+        """Candidates `keep`."""
         return self._of_parts(lambda part: part.take(keep))
 
     def upright(self) -> Table:
-        """The candidates with columns of shape [rows, 1]; see `Columns.upright`."""
+        """Candidates with columns of shape [rows, 1]; see `Columns.upright`."""
         return self._of_parts(lambda part: part.upright())
 
     def _of_parts(self, change: Callable[[Columns], Columns]) -> Table:
@@ -189,5 +189,5 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def prompts(self) -> Table:
-        """The candidates with the stack that prompts pass, an encoder or the model itself, as their model."""
+        """Candidates with the stack that prompts pass, an encoder or the model itself, as their model."""
         return self if self.source is None else msgspec.structs.replace(self, model=self.source, source=None)

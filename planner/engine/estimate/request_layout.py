@@ -1,4 +1,4 @@
-"""The layout of a request, with assumptions for the degrees it leaves open, and checks that degrees, batches and links agree."""
+"""Layout of a request, with assumptions for the degrees it leaves open, and checks that degrees, batches and links agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL_OF_WEIGHTS = 0.8
 
 
 def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[float], dict[str, object]]:
-    """The layout, and the assumptions in it; absent degrees are filled in so that tp·pp·dp·cp = gpus.
+    """Layout, and the assumptions in it; absent degrees are filled in so that tp·pp·dp·cp = gpus.
 
     Raises `UserError` for degrees, batches or links that contradict each other.
     """

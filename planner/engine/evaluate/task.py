@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, dict=True):
         return task
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
-        """The job computed in `dtype`; None: the dtype of the workload, or the default.
+        """Job computed in `dtype`; None: the dtype of the workload, or the default.
 
         Raises `UserError` that names each value that is missing, out of range or contradictory, and `where` (a file or option) it was
         given.
@@ -56,12 +56,12 @@ class Task(msgspec.Struct, frozen=True, dict=True):
         return self._jobs[chosen]
 
     def job_of(self, row: PlanRow) -> Job:
-        """The job of `row`, a row of the plan for this task."""
+        """Job of `row`, a row of the plan for this task."""
         return self.job(row.answer.assumed.get("dtype"))
 
 
 class Supply(msgspec.Struct, frozen=True, dict=True):
-    """The catalogue, its offers, and this machine."""
+    """Catalogue, its offers, and this machine."""
 
     gpus: Sequence[Gpu]
     """Every GPU of the catalogue."""

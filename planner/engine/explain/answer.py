@@ -35,13 +35,13 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 
 
 def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
-    """The answers for the rows `numbers`."""
+    """Answers for the rows `numbers`."""
     rows = Chosen.of(e, numbers)
     return answers_of_chosen(rows, release_ends([rows])[0])
 
 
 def answers_of_chosen(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
-    """The answers for `rows`, with ranges up to `releases` where the release of the engine is open."""
+    """Answers for `rows`, with ranges up to `releases` where the release of the engine is open."""
     e, numbers = rows.e, rows.numbers.tolist()
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
     timed, open_ends = _timed(rows, releases)
@@ -140,7 +140,7 @@ def _shortfall(e: Evaluated, number: int) -> str:
 
 
 def _layouts(rows: Chosen) -> list[LayoutAnswer]:
-    """The layout columns as whole numbers, and the names of sharding and checkpointing."""
+    """Layout columns as whole numbers, and the names of sharding and checkpointing."""
 
     def whole(name: str) -> list[int]:
         numbers: list[int] = np.rint(rows(getattr(rows.e.table.layout, name))).astype(np.int64).tolist()

@@ -86,12 +86,12 @@ class _Phase(msgspec.Struct, frozen=True):
 
 
 def number(column: Floats) -> float:
-    """The value of a table of one row."""
+    """Value of a table of one row."""
     return float(np.ravel(column)[0])
 
 
 def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
-    """The operators of one optimizer step; the table has one row."""
+    """Operators of one optimizer step; the table has one row."""
     factor, count = number(t.chip.train_factor), number(step.count)
     parts = [*_parts(t, job, step.mean), *_encoder_parts(t, job, step)]
     busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
@@ -174,7 +174,7 @@ def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) 
 
 
 def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
-    """The operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
+    """Operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
     found: list[Operator] = []
     draft = drafting(t)
     for name, phase in serve.phases.items():

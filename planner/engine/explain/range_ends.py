@@ -70,7 +70,7 @@ class Unstated(NamedTuple):
 
 
 def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
-    """The factors of rows that train."""
+    """Factors of rows that train."""
     sums = np.array([_fp16_gain(job, chip) for job, chip in zip(rows.jobs, rows.chips, strict=True)])
     peak, step_s = np.maximum(sums, [_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
     products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
@@ -183,7 +183,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(rows: Chosen) -> Limits:
-    """The limits of rows that answer requests; with a draft, one pass of the model may yield all proposed tokens and one more."""
+    """Limits of rows that answer requests; with a draft, one pass of the model may yield all proposed tokens and one more."""
     t = rows.e.table
     m, read, j, s = t.model, t.prompts.model, t.job, t.layout
     divided = np.array([may_divide_matrices(job) for job in rows.jobs])

@@ -1,4 +1,4 @@
-"""The load of a service that nobody stated: as many requests at once as surely fit and leave each of them fast enough."""
+"""Load of a service that nobody stated: as many requests at once as surely fit and leave each of them fast enough."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _best_first(e: Evaluated, request: Request) -> Rows:
 def _at_load(
     candidates: Sequence[Candidate], best: Sequence[int], screened: Evaluated, loaded: Evaluated, pool: Pool
 ) -> list[Candidate]:
-    """The candidates `best`, with the requests at once of `loaded` where they are fewer than in `screened`."""
+    """Candidates `best`, with the requests at once of `loaded` where they are fewer than in `screened`."""
     if loaded is screened:
         return [candidates[number] for number in best]
     wanted, most, replicas = (

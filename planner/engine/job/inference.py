@@ -29,7 +29,7 @@ def inference_numbers(
 
 
 def _usual_weights(architecture: Architecture, dtype: str) -> str:
-    """The format that the model is published in, where products in `dtype` can read it; else that of the products.
+    """Format that the model is published in, where products in `dtype` can read it; else that of the products.
 
     Products in FP4 cannot read a checkpoint in FP8: a workload with such products has a checkpoint in FP4.
     """

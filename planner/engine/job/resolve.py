@@ -99,7 +99,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
 
 
 def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Engine:
-    """The named engine, or the usual one. Raises `UserError` for an unknown engine."""
+    """Named engine, or the usual one. Raises `UserError` for an unknown engine."""
     engine = find_engine(defaults.given_or("engine", _usual_engine(workload, architecture)), problems.where)
     if engine.latent_as and architecture.latent_rank:
         engine = find_engine(engine.latent_as)
@@ -130,7 +130,7 @@ def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any])
 
 
 def _attention_numbers(workload: Workload, architecture: Architecture, engine: Engine, defaults: Defaults) -> dict[str, float]:
-    """The attention kernels, given or usual, as numbers of the job."""
+    """Attention kernels, given or usual, as numbers of the job."""
     stores_scores = engine.stores_scores(architecture)
     attention = defaults.given_or("attention", "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash")
     if attention == "flash" and engine.ampere_attention:

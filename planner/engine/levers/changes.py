@@ -152,7 +152,7 @@ def looser_limits(w: Workload, wanted: Mapping[LatencyLimit, float]) -> Change:
 
 
 def met_by(w: Workload, answer: Answer) -> Change | None:
-    """The limits on latencies that `answer` misses, loosened until it meets them; None if that needs more than a factor of `LOOSER`."""
+    """Limits on latencies that `answer` misses, loosened until it meets them; None if that needs more than a factor of `LOOSER`."""
     wanted = {}
     for limit in w.targets.latency_limits():
         latency = getattr(answer, f"{limit.latency}_s")

@@ -70,7 +70,7 @@ def _states(component: str, name: str, trained: Floats, size: Floats, ranks: Flo
 
 
 def generating_table(t: Table) -> Table:
-    """The candidates while they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
+    """Candidates while they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
     assert t.rollout_job is not None
     assert t.rollout_engine is not None
     s, j = t.layout, t.job

@@ -79,7 +79,7 @@ class PoolRates(msgspec.Struct, frozen=True):
 
 
 def pool_demand(jobs: Sequence[Job], job_index: Rows) -> PoolDemand:
-    """The demand of each row."""
+    """Demand of each row."""
     variation = [1.0 if job.workload.arrival_variation is None else job.workload.arrival_variation for job in jobs]
     columns = {
         "rate_per_s": [job.request_rate_per_s * (1 + job.workload.targets.burst) for job in jobs],
@@ -166,7 +166,7 @@ def best_split(replicas: Floats, r: PoolRates) -> Floats:
 
 
 def steady_layout(t: Table, most: Floats, demand: PoolDemand) -> LayoutColumns:
-    """The layouts with the sequences in flight on a decoding replica, at most `most`, and with the pools that were left open.
+    """Layouts with the sequences in flight on a decoding replica, at most `most`, and with the pools that were left open.
 
     Pools that are left open (`prefill` is 0) are those that serve the most with full caches. By Little's law the sequences in flight
     are the requests that arrive in a second, or the prompts that are read in it, times the seconds of decoding one.

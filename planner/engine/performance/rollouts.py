@@ -49,7 +49,7 @@ class RolloutColumns(msgspec.Struct, frozen=True):
 
 
 def rollout_of(t: Table, one: Pass, micro_s: Floats) -> RolloutColumns | None:
-    """The rollout of every candidate; None if no row has one. `one`, `micro_s`: forward pass and total time of a micro batch's update."""
+    """Rollout of every candidate; None if no row has one. `one`, `micro_s`: forward pass and total time of a micro batch's update."""
     if t.rollout_job is None:
         return None
     j, s, g = t.job, t.layout, generating_table(t)

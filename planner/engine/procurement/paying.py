@@ -51,7 +51,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: Terms) -> Costs | None:
-    """The costs of `row` over the given months; None for a row without a layout.
+    """Costs of `row` over the given months; None for a row without a layout.
 
     The first way is the cheapest of those that the row is priced by; the break-evens of the others are relative to it.
     """

@@ -31,7 +31,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
 
     capacity_bytes: N
     peak_flop_per_s: N
-    """The vendor's dense figure."""
+    """Vendor's dense figure."""
     flop_per_s: N
     wide_flop_per_s: N
     """`flop_per_s` in 16 bit, whatever the compute dtype; that of the compute dtype where it is not known."""
@@ -39,7 +39,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     cycles_per_s: N = default(0.0)
     """Cycles of all multiprocessors together at boost clock; 0: not known."""
     cdna_flop_per_s: N = default(0.0)
-    """The vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
+    """Vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
     narrow_experts_rate: N = default(1.0)
     """Rate of a service's experts stored below 16 bit, over that of its other products."""
     fp16_accumulate_gain: N

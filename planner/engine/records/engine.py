@@ -71,7 +71,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     cache_grows: N = default(0.0)
     """The cache holds the tokens there are; else room for whole requests is taken at once."""
     expands_latent: N = default(0.0)
-    """The cache of multi-head latent attention holds full keys and values, not the latent."""
+    """Cache of multi-head latent attention holds full keys and values, not the latent."""
     copied_layers: N = default(0.0)
     """Layers whose cache stands twice while a token is appended to it."""
     append_passes: N = default(0.0)
@@ -117,7 +117,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     pipelined_prompt: N = default(0.0)
     """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
     interleaves_stages: N = default(0.0)
-    """The stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
+    """Stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
     device_factor: N = default(1.0)
     """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
     sampler_bytes: N = default(0.0)

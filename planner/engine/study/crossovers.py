@@ -26,7 +26,7 @@ def _half(figure: Figure | None) -> float:
 
 
 def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
-    """The parts of the axis by their leader, and the crossovers between them."""
+    """Parts of the axis by their leader, and the crossovers between them."""
     if not curves:
         return [], []
     grid = [math.log(place_of(study.axis, point)) for point in curves[0].points]
@@ -48,7 +48,7 @@ def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], lis
 
 
 def pairs_of(study: Study, curves: Sequence[StudyCurve]) -> list[Crossover]:
-    """The crossovers of every pair of GPUs, whatever a third GPU does."""
+    """Crossovers of every pair of GPUs, whatever a third GPU does."""
     found = []
     for number, one in enumerate(curves):
         grid = [math.log(place_of(study.axis, point)) for point in one.points]

@@ -94,7 +94,7 @@ class GpuCatalogue:
         return found
 
     def _slice(self, name: str) -> Gpu | None:
-        """The slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
+        """Slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
         parts = split_name(name)
         whole = self._whole(parts[0]) if parts else None
         if parts is None or whole is None:

@@ -72,7 +72,7 @@ class Profile(NamedTuple):
 
 
 def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
-    """The slices into which `gpu` can be divided, the smallest first; empty if it cannot."""
+    """Slices into which `gpu` can be divided, the smallest first; empty if it cannot."""
     found = [_NAME.fullmatch(profile.name) for profile in gpu.mig]
     sizes = [(int(match[1]), int(match[2]), match[0]) for match in found if match is not None]
     if not sizes:

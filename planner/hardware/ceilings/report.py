@@ -24,7 +24,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
     """'compute bf16', 'memory bandwidth', 'weights int4', 'kernel latency', 'context'."""
     unit: str
     spec: float | None
-    """The vendor's figure, or None."""
+    """Vendor's figure, or None."""
     value: float
     low: float
     high: float

@@ -43,12 +43,12 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The store in `folder`, which need not exist."""
+        """Store in `folder`, which need not exist."""
         return cls(folder / FILE_NAME)
 
     @property
     def path(self) -> Path | None:
-        """The file; None when everything is kept in memory."""
+        """File; None when everything is kept in memory."""
         return self._result.path if self._file is not None else None
 
     @property

@@ -29,7 +29,7 @@ State = Literal["written", "would be written", "older", "own file", "failed", "n
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one provider's prices."""
+    """Outcome for one provider's prices."""
 
     provider: str
     url: str
@@ -51,11 +51,11 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferFolder(msgspec.Struct, frozen=True):
-    """The existing offers, and the folder for new ones."""
+    """Existing offers, and the folder for new ones."""
 
     shipped: Sequence[Offer]
     current: Sequence[Offer]
-    """The offers in use: shipped ones, or the user's in their place."""
+    """Offers in use: shipped ones, or the user's in their place."""
     folder: Path
     gpus: GpuCatalogue
     fewer: bool = False
@@ -63,7 +63,7 @@ class OfferFolder(msgspec.Struct, frozen=True):
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
-    """The providers with these names; without names, all that are regenerated daily. Raises `UserError`."""
+    """Providers with these names; without names, all that are regenerated daily. Raises `UserError`."""
     if not names:
         return tuple(one for one in catalogue.provider if not one.kept_by_hand)
     by_name = {name.casefold(): one for one in catalogue.provider for name in (one.cloud, one.provider)}

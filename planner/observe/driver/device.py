@@ -66,7 +66,7 @@ class NvmlDevice:
         )
 
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
-        """The answer to one NVML call, or None with the reason stored; a counter that the GPU lacks is not read again."""
+        """Answer to one NVML call, or None with the reason stored; a counter that the GPU lacks is not read again."""
         if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:
@@ -150,7 +150,7 @@ class NvmlDevice:
         return self._slices.profiles if self.mig_enabled else None
 
     def power_limit_w(self) -> float | None:
-        """The power limit in force; None if the driver does not report it."""
+        """Power limit in force; None if the driver does not report it."""
         limit: float | None = self._query(counters.POWER_LIMIT).values.get("power_limit_w")
         return limit
 

@@ -121,7 +121,7 @@ class Driver:
         self._opened = True
 
     def _reply(self) -> Reply:
-        """The next reply; empty lines, which only show that the process lives, are skipped."""
+        """Next reply; empty lines, which only show that the process lives, are skipped."""
         until_s = time.monotonic() + TOTAL_S
         while (left_s := until_s - time.monotonic()) > 0:
             line = self._line(min(self._silence_s + LATER_S, left_s))
@@ -130,7 +130,7 @@ class Driver:
         raise self._silent(TOTAL_S)
 
     def _line(self, within_s: float) -> bytes:
-        """The next line; raises `DriverError` after `within_s` seconds of silence."""
+        """Next line; raises `DriverError` after `within_s` seconds of silence."""
         poll = select.poll()
         poll.register(self._said, select.POLLIN)
         until_s = time.monotonic() + within_s

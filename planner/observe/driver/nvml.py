@@ -130,7 +130,7 @@ class Nvml:
 
     @property
     def cuda_version(self) -> str | None:
-        """The newest CUDA version that the driver supports: '12.8'."""
+        """Newest CUDA version that the driver supports: '12.8'."""
         try:
             version = int(self.call("nvmlSystemGetCudaDriverVersion"))
         except NvmlError:

@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 def sources(given: str) -> Iterator[Source]:
-    """The files that `given` names, in the order of their names; raises `UserError` for what cannot be read."""
+    """Files that `given` names, in the order of their names; raises `UserError` for what cannot be read."""
     if given.startswith("hf://"):
         yield from _of_dataset(given)
     elif "://" in given:

@@ -131,7 +131,7 @@ def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
 
 
 async def served_model(address: Address, key: str = "") -> str:
-    """The first model that the server lists; raises `ServerRefusedError`."""
+    """First model that the server lists; raises `ServerRefusedError`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     text = b"".join([line async for _, line in lines(address, "/models", None, headers, MODELS_S)])
     try:

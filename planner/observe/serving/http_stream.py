@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """The parts of an http or https address; raises `ValueError` for anything else."""
+    """Parts of an http or https address; raises `ValueError` for anything else."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
@@ -101,7 +101,7 @@ async def _head(reader: asyncio.StreamReader, until_s: float) -> tuple[int, dict
 
 
 async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s: float) -> AsyncIterator[bytes]:
-    """The body in the parts in which it arrives, by chunks, by its length, or to the end of the connection."""
+    """Body in the parts in which it arrives, by chunks, by its length, or to the end of the connection."""
     read = 0
     if "chunked" in fields.get("transfer-encoding", "").lower():
         while size := _size(await _within(reader.readline(), until_s)):

@@ -166,7 +166,7 @@ def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | 
 
 
 def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
-    """The slices at the end of the window; a slice that an administrator removed meanwhile is not included."""
+    """Slices at the end of the window; a slice that an administrator removed meanwhile is not included."""
     if not readings:
         return []
     found = []

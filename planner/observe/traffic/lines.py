@@ -1,4 +1,4 @@
-"""The lines of a large file, and the unusable ones among them: a few are counted, many are an error."""
+"""Lines of a large file, and the unusable ones among them: a few are counted, many are an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LISTED = 5
 
 
 class NumberedLines:
-    """The non-blank lines of the file at `path`, with their numbers; `wrong` counts unusable ones."""
+    """Non-blank lines of the file at `path`, with their numbers; `wrong` counts unusable ones."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

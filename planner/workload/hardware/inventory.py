@@ -19,7 +19,7 @@ from planner.workload.hardware.owned import Own
 MOST_BYTES = 1 << 26
 """Largest size of a file; a large cluster's node objects are tens of kilobytes each."""
 SINFO = 'sinfo -N -h -o "%N %G %T"'
-"""The command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
+"""Command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
 MOST_NAMES = 1_000_000
@@ -47,7 +47,7 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> list[Own]:
-    """The machines in the file at `path`, equal ones together; `known`: spellings to suggest.
+    """Machines in the file at `path`, equal ones together; `known`: spellings to suggest.
 
     Raises `UserError` for a file of none of the three kinds, and for each unknown GPU.
     """
@@ -125,7 +125,7 @@ def _of_node(node: Mapping[str, Any]) -> Iterator[Own]:
 
 
 def _count(text: object) -> int:
-    """The number of GPUs in a text of one to six digits; 0 for another text."""
+    """Number of GPUs in a text of one to six digits; 0 for another text."""
     return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 

@@ -64,7 +64,7 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Grams of CO2 of a kWh; absent: the mean of the world."""
 
     def of_part(self, of_whole: int) -> Owning:
-        """The costs of one of `of_whole` parts of a GPU."""
+        """Costs of one of `of_whole` parts of a GPU."""
         if of_whole == 1:
             return self
         return msgspec.structs.replace(self, **{key: getattr(self, key) / of_whole for key in NO_SOURCE})
@@ -95,7 +95,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def words(self) -> str:
-        """The behaviour in words."""
+        """Behaviour in words."""
         return f"{self.messages_per_day:g} messages a day each, and {self.peak_factor:g} times the mean in the busiest hour"
 
 

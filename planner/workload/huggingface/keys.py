@@ -39,7 +39,7 @@ _LLAMA = Block()
 
 
 class ConfigKeys:
-    """The keys of one config. After a problem, reading continues with a harmless value, so that all problems are found."""
+    """Keys of one config. After a problem, reading continues with a harmless value, so that all problems are found."""
 
     def __init__(self, config: Mapping[str, Any], problems: Problems, prefix: str = "model.") -> None:
         self._config = config
@@ -55,7 +55,7 @@ class ConfigKeys:
         return further
 
     def part(self, name: str) -> ConfigKeys:
-        """The keys of the mapping under `name`."""
+        """Keys of the mapping under `name`."""
         given = self._given(name)
         return ConfigKeys(given if isinstance(given, Mapping) else {}, self._problems, f"{self._prefix}{name}.")
 

@@ -36,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_rules(folder: Path) -> list[Rule]:
-    """The rules of `folder`, empty if it has no such file; raises `UserError`."""
+    """Rules of `folder`, empty if it has no such file; raises `UserError`."""
     path = folder / "asked.json"
     if not kind_of(path):
         return []

@@ -75,7 +75,7 @@ class Documents(NamedTuple):
 
 
 def documents_of(given: int | Lengths, sequence: int) -> Documents:
-    """The documents of `given` lengths, which are log-normal or all equal, cut at `sequence` tokens.
+    """Documents of `given` lengths, which are log-normal or all equal, cut at `sequence` tokens.
 
     With mu and s the mean and the standard deviation of their logarithm, S the sequence and l = min(x, S),
     E[l^k] = exp(k·mu + k²s²/2)·F((ln S - mu - k·s²)/s) + S^k·(1 - F((ln S - mu)/s)), F the normal distribution.

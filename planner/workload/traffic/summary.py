@@ -95,7 +95,7 @@ def summarised(trace: Trace) -> Traffic:
 
 
 def lengths_of(tokens: Floats) -> Lengths | None:
-    """The distribution of `tokens`; None if one of them is not recorded."""
+    """Distribution of `tokens`; None if one of them is not recorded."""
     if not tokens.size or np.isnan(tokens).any():
         return None
     p50, p95 = (float(value) for value in np.percentile(tokens, [50, 95]))

@@ -68,7 +68,7 @@ class MachineView(VerticalScroll, can_focus=True):
         super().__init__(id="machine-view")
         self._symbols = symbols
         self.snapshot: Snapshot | None = None
-        """The last reading."""
+        """Last reading."""
         self._paused = False
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
@@ -289,7 +289,7 @@ class MachineLine(Static):
 
 
 def _slices_text(device: DeviceSnapshot) -> str:
-    """The slices of a GPU that is divided, or its name where it tells nothing of what it does."""
+    """Slices of a GPU that is divided, or its name where it tells nothing of what it does."""
     profiles = [one.profile for one in device.mig]
     return (
         f"MIG {', '.join(dict.fromkeys(f'{profiles.count(one)} × {one}' for one in profiles))}" if profiles else device.name or ""

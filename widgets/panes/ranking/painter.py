@@ -1,4 +1,4 @@
-"""The lines of the ranking as strips of styled cells."""
+"""Lines of the ranking as strips of styled cells."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Painter(msgspec.Struct):
         return self
 
     def header(self, fitted: Fitted, order: Order, ranked_by: str, width: int, ground: Style) -> Strip:
-        """The titles; that of the figure the rows are sorted by stands out."""
+        """Titles; that of the figure the rows are sorted by stands out."""
         base = ground + self.style("header") + self.style.band()
         segments = [Segment(" ", base)]
         for column, cells in fitted.columns:
@@ -121,10 +121,10 @@ class Painter(msgspec.Struct):
 
 
 def without_sign(row: PlanRow) -> str:
-    """The reason of a row that is no solution, without the words that the sign of its verdict stands for."""
+    """Reason of a row that is no solution, without the words that the sign of its verdict stands for."""
     return row.why.removeprefix(SAID_BY_SIGN.get(row.verdict, ""))
 
 
 def _without_limit(why: str) -> str:
-    """The reason without what limits the row, which stands in a column of its own."""
+    """Reason without what limits the row, which stands in a column of its own."""
     return "; ".join(part for part in why.split("; ") if not part.startswith(LIMITED))

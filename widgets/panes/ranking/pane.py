@@ -74,7 +74,7 @@ class RankingView(Vertical):
         self._chips: tuple[Facets, str] | None = None
 
     def compose(self) -> ComposeResult:
-        """The filter on top, the table, and the reason below."""
+        """Filter on top, the table, and the reason below."""
         yield Entry(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
         yield Static(id="chips")
         yield Ranking(symbols=self._symbols, id="table")
@@ -83,7 +83,7 @@ class RankingView(Vertical):
 
     @property
     def table(self) -> Ranking:
-        """The rows."""
+        """Rows."""
         return self.query_one(Ranking)
 
     def show(self, plan: Plan, basis: str) -> None:
@@ -171,7 +171,7 @@ class RankingView(Vertical):
         )
 
     def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """The reason of the highlighted row."""
+        """Reason of the highlighted row."""
         self._explained = row, plan
         if self._problems:
             return

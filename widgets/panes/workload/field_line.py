@@ -39,12 +39,12 @@ NUMBERS = ("count", "number", "percent", "crowd", "lengths")
 
 
 def field_id(key: str) -> str:
-    """The widget id of a field."""
+    """Widget id of a field."""
     return "field-" + key.replace(".", "-").replace("_", "-")
 
 
 def group_id(group: str) -> str:
-    """The widget id of the heading of a group."""
+    """Widget id of the heading of a group."""
     return "group-" + group.replace(" ", "-")
 
 
@@ -55,7 +55,7 @@ def cells_behind(width: int) -> int:
 
 
 class FieldEntry(Entry):
-    """The editor of a field: whole when the cursor comes, and in a number `+` and `-` step."""
+    """Editor of a field: whole when the cursor comes, and in a number `+` and `-` step."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(id=field_id(field.key), select_on_focus=True)
@@ -119,7 +119,7 @@ class FieldEntry(Entry):
 
 
 class GroupLine(Static, can_focus=True):
-    """The heading of a group of fields, which opens and folds it; folded it says how many of them are set."""
+    """Heading of a group of fields, which opens and folds it; folded it says how many of them are set."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(GROUP)]
 
@@ -181,7 +181,7 @@ class FieldLine(Horizontal):
         self.editor.styles.margin = (0, self._unit_cells, 0, LABEL + 1)
 
     def compose(self) -> ComposeResult:
-        """The editor alone; label and unit are drawn beside it."""
+        """Editor alone; label and unit are drawn beside it."""
         yield self.editor
 
     @property

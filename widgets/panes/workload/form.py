@@ -1,4 +1,4 @@
-"""The workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
+"""Workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Form(VerticalScroll, can_focus=False):
 
     @dataclass
     class Changed(Message):
-        """The workload as it stands now; not validated."""
+        """Workload as it stands now; not validated."""
 
         workload: dict[str, Any]
 
@@ -78,11 +78,11 @@ class Form(VerticalScroll, can_focus=False):
         super().__init__(id="form")
         self._symbols = symbols
         self.workload: dict[str, Any] = {}
-        """The workload as it stands now."""
+        """Workload as it stands now."""
         self._filled_in: Mapping[str, Any] = {}
         self.history = History()
         self._base: dict[str, Any] = {}
-        """The workload as the preset has it."""
+        """Workload as the preset has it."""
         self._preset = ""
         self.presets: Sequence[Item] = ()
         """Presets that can be opened."""
@@ -200,7 +200,7 @@ class Form(VerticalScroll, can_focus=False):
         return elsewhere
 
     def compose(self) -> ComposeResult:
-        """The preset; the fields come with the first workload."""
+        """Preset; the fields come with the first workload."""
         with Horizontal(classes="field-line"):
             yield Static("preset", classes="field-label")
             yield Choice("preset", symbols=self._symbols, id="field-preset")

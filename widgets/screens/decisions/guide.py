@@ -1,4 +1,4 @@
-"""The guided way: five questions, filled with what the form has, then the steps from a profile to a commitment."""
+"""Guided way: five questions, filled with what the form has, then the steps from a profile to a commitment."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class GuideScreen(TurningScreen):
         self._questions = questions_for(str(self._workload.get("task", TASK.usual)), self._workload)
 
     def above(self) -> Iterator[Widget]:
-        """The questions with their fields."""
+        """Questions with their fields."""
         for number, one in enumerate(self._questions):
             yield Static(_numbered(number, one), classes="question", id=f"question-{number}")
             yield Entry(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
 
     def action_down(self, step: int) -> None:
-        """The next field; in the answer the next line."""
+        """Next field; in the answer the next line."""
         if not isinstance(self.focused, Entry):
             self.action_scroll(step)
         elif step > 0:
@@ -90,7 +90,7 @@ class GuideScreen(TurningScreen):
 
     @on(Input.Changed, "#answer-0")
     def _task_typed(self, event: Input.Changed) -> None:
-        """The third and fourth question depend on the first answer."""
+        """Third and fourth question depend on the first answer."""
         if event.value not in AMOUNTS or event.value == self._questions[2].key:
             return
         before, self._questions = self._questions, questions_for(event.value, self._workload)
@@ -134,7 +134,7 @@ class GuideScreen(TurningScreen):
             self.scrolled.focus()
 
     async def sections(self, _chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The five steps."""
+        """Five steps."""
         from planner.engine.procurement.guide import Answers
         from planner.present.guide import guide_sections
         from planner.schema import read_struct
@@ -153,7 +153,7 @@ def _numbered(number: int, one: Question) -> str:
 
 
 def questions_for(task: str, workload: Mapping[str, Any]) -> tuple[Question, ...]:
-    """The five questions; of several about the same the one whose answer the workload has."""
+    """Five questions; of several about the same the one whose answer the workload has."""
 
     def about(alternatives: Sequence[Question]) -> Question:
         return next((one for one in alternatives if _known(one, workload) is not None), alternatives[0])
@@ -172,7 +172,7 @@ def _known(one: Question, workload: Mapping[str, Any]) -> Any:
 
 
 def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
+    """Fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
 
     If the first text is another task than the workload's, only its keys in `SUPPLY` are taken. Raises `UserError` for what is no task or number.
     """

@@ -42,7 +42,7 @@ runs_per_month = 4"""
 
 
 class PortfolioScreen(TurningScreen):
-    """The path of a file above the mix for it."""
+    """Path of a file above the mix for it."""
 
     DEFAULT_CSS = """
     PortfolioScreen {
@@ -59,7 +59,7 @@ class PortfolioScreen(TurningScreen):
         super().__init__(app, "Portfolio")
 
     def above(self) -> Iterator[Entry]:
-        """The path."""
+        """Path."""
         yield Entry(placeholder="path of a .toml file of workloads", id="portfolio-file")
 
     @on(Input.Submitted)

@@ -68,7 +68,7 @@ def most_columns(room: int) -> int:
 
 
 def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) -> list[Content]:
-    """The lines of rows for which there is room, a column each."""
+    """Lines of rows for which there is room, a column each."""
     return list(_Table(rows, plan.task, symbols, min(MOST, (room - LABEL) // len(rows))).lines())
 
 

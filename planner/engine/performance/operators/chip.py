@@ -59,7 +59,7 @@ class Chip(ChipNumbers[float], frozen=True, kw_only=True):
     own_results: int = 0
     """Number of these results."""
     basis: Basis
-    """The weaker basis of compute and bandwidth."""
+    """Weaker basis of compute and bandwidth."""
     sources: tuple[str, ...]
 
 
@@ -68,7 +68,7 @@ FindChip = Callable[[Gpu, str, str], Chip | None]
 
 
 def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:
-    """The device at compute `dtype` with weights stored as `stored`; None if it has no figure for the dtype."""
+    """Device at compute `dtype` with weights stored as `stored`; None if it has no figure for the dtype."""
     rates = ceilings.compute_flop_per_s
     compute = rates.get(dtype)
     peak = gpu.compute_flop_per_s.get(dtype)

@@ -55,7 +55,7 @@ class ProductGroup(msgspec.Struct, frozen=True):
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP (dense or with experts), each where any row has such layers."""
+    """Products of one layer for `rows` tokens: its attention, and its MLP (dense or with experts), each where any row has such layers."""
     m, j, s = t.model, t.job, t.layout
     narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
     mixing, mlps, routed = (

@@ -57,7 +57,7 @@ def on_shares(workload: Workload, plan: Plan) -> Workload:
 
 
 def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> SharedRow | None:
-    """The way that uses the least of the pool's GPUs, with a preference for whole ones; None if nothing runs there."""
+    """Way that uses the least of the pool's GPUs, with a preference for whole ones; None if nothing runs there."""
     gpu, per_node = key
     ways = [SharedRow(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
     for divisor in DIVISORS if shared is not None else ():

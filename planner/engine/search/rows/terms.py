@@ -23,7 +23,7 @@ SUPPLY_KEYS = ("fabric", "max_nodes", "spot_interruptions_per_h", "checkpoint_in
 
 
 def network_of(choice: Choice, quote: Quote | None) -> Network:
-    """The network between the nodes of `choice` rented by `quote`."""
+    """Network between the nodes of `choice` rented by `quote`."""
     d, node = choice.deployments, choice.node_type
     wire = quote.wire if quote else node.wire
     nodes = int(d.instances[choice.row])

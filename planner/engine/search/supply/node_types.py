@@ -46,7 +46,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     """NVLink as stated in the offer; None: not stated, or there is no offer."""
     most: int
     wire: Wire
-    """The network between nodes."""
+    """Network between nodes."""
     here: bool = False
     """True if it is a device of this machine."""
     usd_per_gpu_h: float | None = None
