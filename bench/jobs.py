@@ -34,7 +34,7 @@ ATTENTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A point and how it is measured."""
+    """A point and the function that measures it."""
 
     point: Point
     run: Callable[[Bench], Result]
@@ -154,8 +154,8 @@ def convolutional(device: Device, dtype: str, channels: int, image: int, batch: 
     return _job(device, name, label, 2.0, variants.measure_convolutional, dtype, channels, image, batch)
 
 
-def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
-    """A collective among `ranks` GPUs or processes of this machine, or with `nodes` among those torchrun started on that many."""
+def collective_job(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
+    """A collective among `ranks` GPUs or processes of this machine, or, with `nodes`, among the ranks that torchrun started on these nodes."""
     sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
     name, label = f"collective/{op}/{ranks}", f"{op.replace('_', '-')} of {ranks}"
     if nodes > 1:

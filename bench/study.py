@@ -49,7 +49,7 @@ class Step:
 
     @property
     def needs_bytes(self) -> float:
-        """Memory it takes, roughly; steps larger than one that ran out of memory are not tried."""
+        """Approximate memory; steps larger than one that ran out of memory are not tried."""
         tokens, shape = self.batch * self.sequence, self.shape
         activations = LOGIT_BYTES * shape.vocabulary + LAYER_BYTES * shape.width * shape.depth
         return float(STATE_BYTES * shape.parameters + tokens * activations)

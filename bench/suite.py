@@ -71,8 +71,8 @@ def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> 
         return [_study_step(device, step) for step in steps]
     if suite == "collectives":
         if options.world is not None:
-            return [make.together(device, op, options.world.ranks, options.world.nodes) for op in OPERATIONS]
-        return [make.together(device, op, options.ranks) for op in OPERATIONS if options.ranks > 1]
+            return [make.collective_job(device, op, options.world.ranks, options.world.nodes) for op in OPERATIONS]
+        return [make.collective_job(device, op, options.ranks) for op in OPERATIONS if options.ranks > 1]
     if suite == "prove":
         return _prove(device)
     if suite == "smoke":
@@ -93,7 +93,7 @@ def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> 
 
 
 def _quick_cpu(device: Device) -> list[Job]:
-    """First figures within seconds; all sizes small enough for a laptop."""
+    """Points of the quick suite on a CPU: first figures within seconds, with sizes small enough for a laptop."""
     return [
         make.gemm(device, "bf16", 1024, 1024, 1024),
         make.gemm(device, "fp32", 1024, 1024, 1024),
@@ -123,7 +123,7 @@ def half(device: Device) -> str:
 
 
 def _quick_gpu(device: Device) -> list[Job]:
-    """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps limited by device and host."""
+    """Points of the quick suite on a GPU: large products for ceilings, model-shaped and thin ones for the knee, then training steps."""
     main = half(device)
     found = [
         make.gemm(device, main, 8192, 8192, 8192),
@@ -169,7 +169,7 @@ def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> li
     rounds = [list(decisive) for _ in range(ROUNDS)]
     for number, jobs_of_round in enumerate(rounds[1:], 1):
         random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
-    collectives = [make.together(device, op, options.ranks) for op in OPERATIONS] if options.ranks > 1 else []
+    collectives = [make.collective_job(device, op, options.ranks) for op in OPERATIONS] if options.ranks > 1 else []
     late = [job for job in more if job.point.kind == "train-compiled"]
     early = [job for job in more if job not in late]
     return [make.context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]
@@ -235,7 +235,7 @@ def _more_gpu(device: Device) -> list[Job]:
 
 
 def _prove(device: Device) -> list[Job]:
-    """Every kind of point once, the ways of flushing a cache side by side, and each fault."""
+    """Points of the suite `prove`: every kind once, all ways of flushing a cache, and each fault."""
     whole = bandwidth.working_set_bytes(device)
     steps = [job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in PROVED]
     quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)

@@ -105,7 +105,7 @@ class PlannerApp(BaseApp):
 
     def _begin(self) -> None:
         """Work after the first paint: the content of the panes, the first plan, this machine."""
-        from widgets.opening import begin
+        from widgets.start import begin
 
         self.run_worker(begin(self), group="open", exit_on_error=False)
 

@@ -17,7 +17,7 @@ from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import scroll_bar, theme
 from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -134,9 +134,9 @@ class BaseApp(MendedApp):
 
     def exit(self, *given: Any, **named: Any) -> None:
         """Leave, and save the screen for the next start."""
-        from widgets.remembered import remember
+        from widgets.saved_screen import save_screen
 
-        remember(self)
+        save_screen(self)
         super().exit(*given, **named)
 
     @property
@@ -239,7 +239,7 @@ class BaseApp(MendedApp):
 
         if not event.is_printable:
             return
-        if isinstance(self.focused, Entry):
+        if isinstance(self.focused, TextField):
             self.focused.post_message(events.Key(event.key, event.character))
         elif isinstance(self.screen, NarrowedList):
             self.screen.keep(event)

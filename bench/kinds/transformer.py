@@ -44,7 +44,7 @@ class Qwen3Shape:
 
     @property
     def embedding_parameters(self) -> int:
-        """Number of weights in the token embedding, and in the output head where it has its own."""
+        """Number of weights in the token embedding, and in an untied output head."""
         return self.vocabulary * self.width * (1 if self.tied else 2)
 
     @property

@@ -1,4 +1,4 @@
-"""Device and the conditions of a measurement, by an allow-list: no host, user or path name gets into a result."""
+"""The measured device and its conditions. Only listed facts are read, so that no host, user or path name gets into a result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoDeviceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Device under test."""
+    """The measured device."""
 
     torch_name: str
     """'cpu' or 'cuda:0'."""
@@ -66,7 +66,7 @@ INFINITY_CACHE_BYTES = 256 * 2**20
 
 
 def amd_architecture(torch_name: str) -> str:
-    """'gfx942' for a GPU of AMD; empty for another, or a CPU."""
+    """Architecture of an AMD GPU, such as 'gfx942'; empty for others and for a CPU."""
     if torch_name == "cpu" or getattr(torch.version, "hip", None) is None:
         return ""
     return str(getattr(torch.cuda.get_device_properties(torch_name), "gcnArchName", ""))
@@ -126,7 +126,7 @@ def uuid_of(device: Device) -> str | None:
 
 
 def local_ranks(device: Device) -> int:
-    """Number of GPUs that torch sees; on a CPU two processes where it has two cores, else one."""
+    """Number of GPUs that torch sees; on a CPU two processes if it has two cores, else one."""
     return min(2, cpu.visible_cores()) if device.is_cpu else torch.cuda.device_count()
 
 

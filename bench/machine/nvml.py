@@ -1,6 +1,6 @@
 """NVIDIA's management library around a timed region of one GPU: clocks, power, energy, throttling, hardware counters.
 
-It is called through ctypes, so that a foreign interpreter needs nothing but torch. It is read once before the first sample and once after
+It is called through ctypes, so that another interpreter needs only torch. It is read once before the first sample and once after
 the last, never in between, because a call during the timed region could disturb it (a result states `readings`: 2). Missing values are left
 out; nothing here ends a run.
 """
@@ -88,7 +88,7 @@ class _GpmRequest(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Device at one moment."""
+    """State of the device at one moment."""
 
     at_s: float
     figures: dict[str, float]

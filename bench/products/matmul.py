@@ -74,15 +74,15 @@ class Rotating:
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
         self.sets = len(calls)
-        """Calls until operands come again."""
+        """Number of calls until the operands repeat."""
         self._calls, self._turn = calls, itertools.cycle(calls)
 
     def __call__(self) -> Any:
-        """Next of the calls."""
+        """Run the next call."""
         return next(self._turn)()
 
     def refresh(self) -> None:
-        """Change of operands between two samples on a GPU, outside the timed region."""
+        """Change operands between two samples on a GPU, outside the timed region."""
         refresh = getattr(self._calls[0], "refresh", None)
         if refresh is not None:
             refresh()
@@ -162,7 +162,7 @@ class Product:
         return torch.mm(self.left, self.right, out=self.out)
 
     def refresh(self) -> None:
-        """New random numbers between two samples on a GPU, outside the timed region."""
+        """Fill C with new random numbers between two samples on a GPU, outside the timed region."""
         self.out.normal_()
 
 

@@ -30,7 +30,7 @@ class PlanQuestion(NamedTuple):
     basis: BasisChoice
 
 
-def read_left(left: Mapping[str, Any]) -> ScreenState | None:
+def read_saved(left: Mapping[str, Any]) -> ScreenState | None:
     """Parts of `left`, a file that somebody may have edited; None if they cannot be used."""
     name, workload = left.get("preset"), left.get("workload")
     if not isinstance(name, str) or not isinstance(workload, dict):

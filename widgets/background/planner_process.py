@@ -188,9 +188,9 @@ def _first(session: Session, options: AppOptions) -> tuple[PlanQuestion, Plan, S
     from planner.paths import DEFAULT_PRESET
     from widgets import state_files
     from widgets.background import questions
-    from widgets.background.opened import first_question, read_left
+    from widgets.background.opened import first_question, read_saved
 
-    left = read_left(state_files.load_session(options.state)) if options.preset is None else None
+    left = read_saved(state_files.load_session(options.state)) if options.preset is None else None
     asked = first_question(session, left, options.preset or DEFAULT_PRESET)
     return asked, *questions.about(session, questions.ranking, asked, ())
 

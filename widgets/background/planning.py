@@ -146,7 +146,7 @@ class PlanLoop:
         """Drop the workload that waits."""
         self._wanted = None
 
-    async def foretells(self, asked: PlanQuestion) -> bool:
+    async def has_first_plan(self, asked: PlanQuestion) -> bool:
         """True if the first plan of the planner process answers `asked`; waits for that plan."""
         return self._first and await self._thread.first_plan(asked) is not None
 

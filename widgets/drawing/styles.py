@@ -52,24 +52,24 @@ CURSOR, CURSOR_AWAY = 0.32, 0.16
 """Share of the primary colour in the bar under the cursor, with and without the focus."""
 
 
-class Paint:
+class ThemeStyles:
     """Styles of one theme."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self._styles: dict[str, Style] = {}
 
-    def of(self, app: App[Any]) -> Paint:
+    def of(self, app: App[Any]) -> ThemeStyles:
         """Styles of the theme the app has now."""
-        return self if app.theme_variables is self._variables else Paint(app.theme_variables)
+        return self if app.theme_variables is self._variables else ThemeStyles(app.theme_variables)
 
     def __call__(self, name: str) -> Style:
-        """Ink of this name, without a background."""
+        """Text style of this name, without a background."""
         style = self._styles.get(name)
         if style is None:
-            variable, manner = INK[name]
+            variable, text_style = INK[name]
             colour = Color.parse(self._variables[variable])
-            style = Style.parse(manner) + Style(color=colour.rich_color)
+            style = Style.parse(text_style) + Style(color=colour.rich_color)
             self._styles[name] = style
         return style
 

@@ -18,7 +18,7 @@ EDITING = {
 """Key -> what it does to the text of a field."""
 
 
-class Entry(Input):
+class TextField(Input):
     """A compact input without a blinking cursor."""
 
     def __init__(

@@ -18,7 +18,7 @@ from planner.present.names import VERDICT_WORDS
 from widgets.actions.action import ActionState
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import labelled, styled_lines
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.screens.overlay import TextOverlay
 
 FIRST: Mapping[str, Sequence[str]] = {
@@ -63,21 +63,21 @@ class HelpScreen(TextOverlay):
         self._pane, self._actions, self._symbols = pane, actions, symbols
         self._texts = read_shipped(Texts, "screen", "help.toml")
 
-    def above(self) -> Iterator[Entry]:
+    def above(self) -> Iterator[TextField]:
         """Searched text; out of sight until that begins."""
-        entry = Entry(placeholder="words of the screen, or about a key", id="help-words")
+        entry = TextField(placeholder="words of the screen, or about a key", id="help-words")
         entry.display = False
         yield entry
 
     def action_search(self) -> None:
         """Show only keys that are about what is typed."""
-        entry = self.query_one("#help-words", Entry)
+        entry = self.query_one("#help-words", TextField)
         entry.display = True
         self.set_focus(entry)
 
     def action_back(self) -> None:
         """End the search, or else the help."""
-        entry = self.query_one("#help-words", Entry)
+        entry = self.query_one("#help-words", TextField)
         if not entry.display:
             self.dismiss()
             return

@@ -185,7 +185,7 @@ def _finite(value: float) -> float | CapabilityState:
     return value if math.isfinite(value) else "not supported"
 
 
-def library_found() -> bool:
+def library_installed() -> bool:
     """True if the driver's library is installed, without calling it."""
     import ctypes
 

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_clauses, shorten_end
 from widgets.panes.ranking.columns import DrawnColumn, Fitted, Piece
@@ -40,7 +40,7 @@ class Painter(msgspec.Struct):
     """Draws headings and rows with the symbols and colours there are."""
 
     symbols: Symbols
-    style: Paint
+    style: ThemeStyles
 
     def themed(self, app: App[Any]) -> Painter:
         """Take the colours that the app has now."""

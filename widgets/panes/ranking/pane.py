@@ -18,7 +18,7 @@ from planner.present.plan import fit_text, rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
 
@@ -75,7 +75,7 @@ class RankingView(Vertical):
 
     def compose(self) -> ComposeResult:
         """Filter on top, the table, and the reason below."""
-        yield Entry(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
+        yield TextField(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
         yield Static(id="chips")
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")

@@ -18,7 +18,7 @@ from planner.present.choice.facets import Facets
 from planner.present.choice.ranked_by import ranked_by
 from widgets.actions.action import bindings
 from widgets.actions.moves import TABLE
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.panes.ranking.columns import DrawnColumn, Fitted, columns_for, fit_columns
 from widgets.panes.ranking.grouping import Group, Key, Line, Order, group_of, in_order, lines_of, row_key
@@ -57,7 +57,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def __init__(self, *, symbols: Symbols = UNICODE, id: str | None = None) -> None:  # noqa: A002  (Textual's name)
         super().__init__(id=id)
-        self._painter = Painter(symbols, Paint({}))
+        self._painter = Painter(symbols, ThemeStyles({}))
         self._plan: Plan | None = None
         self._ranked_by = ""
         self._columns: tuple[DrawnColumn, ...] = ()

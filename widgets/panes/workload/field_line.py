@@ -18,7 +18,7 @@ from widgets.actions.action import bindings
 from widgets.actions.moves import GROUP
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_clauses
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice, ModelChoice
 from widgets.panes.workload.field import Field
@@ -54,7 +54,7 @@ def cells_behind(width: int) -> int:
     return behind if behind >= LEAST_ABOUT else 0
 
 
-class FieldEntry(Entry):
+class FieldInput(TextField):
     """Editor of a field: whole when the cursor comes, and in a number `+` and `-` step."""
 
     def __init__(self, field: Field) -> None:
@@ -171,13 +171,13 @@ class FieldLine(Horizontal):
         self._fault = ""
         self._below: Static | None = None
         """Line below the field that shows its fault; None if there was none yet."""
-        self.editor: FieldEntry | Choice
+        self.editor: FieldInput | Choice
         """Widget that holds the value."""
         if field.picked:
             kind = ModelChoice if field.key == "model" else Choice
             self.editor = kind(field.label, symbols=symbols, id=field_id(field.key))
         else:
-            self.editor = FieldEntry(field)
+            self.editor = FieldInput(field)
         self.editor.styles.margin = (0, self._unit_cells, 0, LABEL + 1)
 
     def compose(self) -> ComposeResult:

@@ -28,7 +28,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, field_id, group_id
+from widgets.panes.workload.field_line import EDITOR, FieldInput, FieldLine, GroupLine, cells_behind, field_id, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -44,15 +44,15 @@ class Form(VerticalScroll, can_focus=False):
         scrollbar-size-vertical: 1;
         .field-line { height: 1; }
         .field-label { width: 10; color: $quiet; }
-        Entry { width: 1fr; background: $panel 60%; padding: 0; }
-        Entry:focus { background: $panel; }
-        Entry > .input--placeholder { color: $quiet 80%; }
+        TextField { width: 1fr; background: $panel 60%; padding: 0; }
+        TextField:focus { background: $panel; }
+        TextField > .input--placeholder { color: $quiet 80%; }
         Choice { width: 1fr; height: 1; }
         Choice:focus { background: $primary 35%; text-style: bold; &:ansi { background: ansi_default; text-style: bold reverse; } }
         Choice:hover { background: $panel; }
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
-        .field-line.-faulty Entry { background: $error 25%; }
-        &:ansi .field-line.-faulty Entry { background: ansi_default; color: $text-error; text-style: underline; }
+        .field-line.-faulty TextField { background: $error 25%; }
+        &:ansi .field-line.-faulty TextField { background: ansi_default; color: $text-error; text-style: underline; }
         .group-line { height: 1; color: $secondary; }
         .group-line:focus { background: $primary 35%; &:ansi { background: ansi_default; color: ansi_default; text-style: reverse; } }
         .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
@@ -315,7 +315,7 @@ class Form(VerticalScroll, can_focus=False):
     async def _typed(self, event: Input.Changed) -> None:
         event.stop()
         field = self._field_of(event.input)
-        if isinstance(event.input, FieldEntry):
+        if isinstance(event.input, FieldInput):
             event.input.hear(event.value)
         if not _differs(field, event.value, values.get(self.workload, field.key)):
             if field.key in self.faults:

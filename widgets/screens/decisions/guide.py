@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from planner.errors import Problem, UserError
 from planner.present.guide import AMOUNTS, LIMITS, MODEL, MONTHS, TASK, Question
 from widgets.base_app import BaseApp
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.workload.values import get, number_text, parse_number
 from widgets.screens.decisions.turning import TurningScreen
 from widgets.screens.overlay import SCROLLS
@@ -50,7 +50,7 @@ class GuideScreen(TurningScreen):
     DEFAULT_CSS = """
     GuideScreen {
         .question { color: $quiet; height: 1; }
-        Entry { height: 1; border: none; background: $panel; margin: 0 0 0 3; }
+        TextField { height: 1; border: none; background: $panel; margin: 0 0 0 3; }
         #text { margin: 1 0 0 0; }
     }
     """
@@ -73,11 +73,11 @@ class GuideScreen(TurningScreen):
         """Questions with their fields."""
         for number, one in enumerate(self._questions):
             yield Static(_numbered(number, one), classes="question", id=f"question-{number}")
-            yield Entry(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
+            yield TextField(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
 
     def action_down(self, step: int) -> None:
         """Next field; in the answer the next line."""
-        if not isinstance(self.focused, Entry):
+        if not isinstance(self.focused, TextField):
             self.action_scroll(step)
         elif step > 0:
             self.focus_next()
@@ -97,14 +97,14 @@ class GuideScreen(TurningScreen):
         for number, (was, one) in enumerate(zip(before, self._questions, strict=True)):
             if one != was:
                 self.query_one(f"#question-{number}", Static).update(_numbered(number, one))
-                self.query_one(f"#answer-{number}", Entry).value = usual_answer(one, self._workload)
+                self.query_one(f"#answer-{number}", TextField).value = usual_answer(one, self._workload)
 
     @on(events.DescendantFocus)
     def _moved(self) -> None:
         self._tell_keys()
 
     def _tell_keys(self, *more: str) -> None:
-        self.KEYS = ASKS if isinstance(self.focused, Entry) else READS if self._shows_questions else ANSWERS
+        self.KEYS = ASKS if isinstance(self.focused, TextField) else READS if self._shows_questions else ANSWERS
         super()._tell_keys(*more)
 
     def action_back(self) -> None:
@@ -117,7 +117,7 @@ class GuideScreen(TurningScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold for the new width; on a screen that got low the questions make room."""
-        if self._sections and not isinstance(self.focused, Entry):
+        if self._sections and not isinstance(self.focused, TextField):
             self._make_room(for_answer=True)
             self._tell_keys()
         super().on_resize(event)
@@ -128,7 +128,7 @@ class GuideScreen(TurningScreen):
 
     def _make_room(self, *, for_answer: bool) -> None:
         """Show either the questions or the answer on a low screen."""
-        for node in self.query(".question, Entry"):
+        for node in self.query(".question, TextField"):
             node.display = not (for_answer and self.app.size.height < LOW)
         if for_answer:
             self.scrolled.focus()
@@ -139,7 +139,7 @@ class GuideScreen(TurningScreen):
         from planner.present.guide import guide_sections
         from planner.schema import read_struct
 
-        texts = [self.query_one(f"#answer-{number}", Entry).value.strip() for number in range(len(self._questions))]
+        texts = [self.query_one(f"#answer-{number}", TextField).value.strip() for number in range(len(self._questions))]
         answers = read_struct(Answers, answers_of(self._questions, texts, self._workload), "")
         basis, (_, where) = self._planner.basis, self._planner.planned
         found = await self._planner.ask(lambda session: session.guide(answers, basis=basis, where=where))
