@@ -25,7 +25,7 @@ class NotKeptError(UserError):
 
 
 class WriteResult(NamedTuple):
-    """Whether a write was kept: flushed to the disk under its name. Every write of the program returns one."""
+    """Result of a write: stored (flushed to the disk under its name) or not. Every write of the program returns one."""
 
     path: Path | None
     reason: str = ""

@@ -38,7 +38,7 @@ def read_shipped(kind: type[S], *place: str) -> S:
 
 
 def read_shipped_part(kind: type[T], key: str, *place: str) -> T:
-    """What the shipped TOML file at `place` has under `key`, its only key, as a `kind`, such as a dict of structs; raises as `read_shipped`."""
+    """Table `key`, the only one, of the shipped TOML file at `place` as a `kind`, such as a dict of structs; raises as `read_shipped`."""
     from msgspec import defstruct
 
     document = defstruct("Document", [(key, kind)], frozen=True, forbid_unknown_fields=True)

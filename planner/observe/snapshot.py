@@ -172,7 +172,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     health_warnings: tuple[str, ...] = ()
     """Faults of the memory: 'row remap pending', … (`planner.observe.health`)."""
     processes: tuple[ProcessSnapshot, ...] | None = None
-    """Who uses it, the largest memory first; None unless processes are listed."""
+    """Processes that use it, the largest memory first; None unless processes are listed."""
     mig_enabled: bool | None = None
     mig: tuple[MigSnapshot, ...] = ()
     slow_age_s: Reading | None = None

@@ -36,7 +36,7 @@ def engine_tables() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def stand_in_tables() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(path of the file, name, table) of each program that stands for an engine; raises `UserError` for other files."""
+    """Path of the file, name and table of each program that runs another engine; raises `UserError` for other files."""
     path = presets_folder() / "engines" / "stand_ins.toml"
     yield from ((str(path), name, table) for name, table in read_toml(path).items())
 

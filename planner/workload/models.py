@@ -94,7 +94,7 @@ class ModelShelf:
         return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
 
     def is_known(self, name: str) -> bool:
-        """True if `name` is a model's, without a request to the hub: of the catalogue, of an upload of one, or of a file."""
+        """True if `name` is that of a model of the catalogue, of an upload of one, or of a file; makes no request to the hub."""
         return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class ModelShelf:
         return self._gguf[path]
 
     def check_gguf(self, name: str, counted: Architecture) -> None:
-        """Raise `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
+        """Raise `UserError` if the family's parameters differ from those in the file by more than 1 %."""
         held = self.gguf(user_path(name)).parameters
         if abs(counted.total - held) > held / 100:
             text = f"holds {held:,} parameters, and {counted.family!r} of its sizes has {counted.total:,}. Give its config.json instead."
@@ -237,7 +237,7 @@ def _type_of(text: str) -> str:
 
 
 def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """`config` with what ModelOpt writes into a separate file, where it has no `quantization_config`."""
+    """`config` with the content of ModelOpt's separate file if it has no `quantization_config`."""
     beside = folder / "hf_quant_config.json"
     if "quantization_config" in config or kind_of(beside) != stat.S_IFREG:
         return config

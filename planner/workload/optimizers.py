@@ -33,11 +33,11 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     factored: bool = False
     """True if there is one state for each row and each column of a matrix, instead of one for each parameter."""
     full_temporaries: float = 0.0
-    """Temporaries of w bytes for every trained parameter, which a step makes for all parameters at once."""
+    """Temporaries of w bytes for every trained parameter, which a step allocates for all parameters at once."""
     outside_temporaries: float = 0.0
     """Further such temporaries for the parameters outside the layers."""
     matrix_temporaries: float = 0.0
-    """Temporaries of w bytes for every element of the largest matrix, made matrix by matrix."""
+    """Temporaries of w bytes for every element of the largest matrix, allocated matrix by matrix."""
     orthogonal_iterations: int = 0
     """Iterations of Newton and Schulz that make the update of each of the layers' matrices orthogonal."""
     step_passes: float = 0.0

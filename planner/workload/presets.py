@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A workload under a name."""
+    """A named workload."""
 
     name: str
     path: Path

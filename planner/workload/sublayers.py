@@ -153,7 +153,7 @@ _SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
 
 
 class ReadsContext:
-    """Sums over the layers that depend on the preceding tokens (`_SUMS`), which formulas read from an architecture's `attention`."""
+    """Mixin with sums over the layers that depend on preceding tokens (`_SUMS`), which formulas read from an architecture's `attention`."""
 
     attended_all: float
     attended_window: float

@@ -243,7 +243,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     document_tokens: Count | Lengths | None = None
     """Tokens of a document (an example, a conversation) of the training set; absent: documents fill their sequences."""
     packing: Packing | None = None
-    """How documents of `document_tokens` share sequences; absent: 'joined' in training from the start, 'longest' in fine-tuning."""
+    """Packing of documents of `document_tokens` into sequences; absent: 'joined' in training from the start, 'longest' in fine-tuning."""
     train_tokens: Amount | None = None
     """Tokens of the whole job: turns tokens/s into hours and dollars."""
     dataset_tokens: Amount | None = None

@@ -13,7 +13,7 @@ from planner.paths import read_shipped
 
 
 class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file; what each table is for stands there."""
+    """The whole file, which describes each table."""
 
     formats: tuple[tuple[str, str], ...]
     unsloth: dict[str, str]
@@ -49,7 +49,7 @@ class Upload(NamedTuple):
 
 
 class Uploads:
-    """Models by the last part of their names, whoever uploaded them."""
+    """Models by the last part of their names, for any owner."""
 
     def __init__(self, spellings: Mapping[str, Sequence[str]], formats: Iterable[str]) -> None:
         """Models by `spellings` (the names of each model, its title last); `formats`: the known formats of weights."""

@@ -65,7 +65,7 @@ MOST_TYPED = 32
 KEY = r"\x1b(?:\[[ -?]*[@-~]|O?.)?"
 BURST = rf"(?P<key>{KEY})|{PLAIN}{{{MOST_TYPED + 1},}}"
 MORE = rf"(?P<key>{KEY})|\A{PLAIN}+|{PLAIN}{{{MOST_TYPED + 1},}}"
-"""What is read within `BURST_S` of a burst: it may be the rest of it."""
+"""Input within `BURST_S` after a burst, which may be the rest of it."""
 BURST_S = 0.05
 MOST_CELLS = (1000, 300)
 """Columns and rows that are drawn on at most: three screens side by side in the smallest type."""
@@ -128,7 +128,7 @@ class PromptDriver(LinuxDriver):
     _pipe: tuple[int, int] | None = None
     """Events of the input thread's end, asked for and done; None while there is no such thread."""
     _taken = _suspended = False
-    """Whether the terminal is taken; whether it was given back for as long as the process is stopped."""
+    """True while the terminal is set up; true while it is restored because the process is stopped."""
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:
@@ -229,7 +229,7 @@ def _drawn(size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _not_overtaken(read: Sequence[Message]) -> Iterator[Message]:
-    """What was read at once, without the events that the one after them makes void; sizes as they are drawn on."""
+    """Events read at once, without those that a later one makes void, and sizes as drawn."""
     for number, event in enumerate(read):
         kind = next((kinds for kinds in OVERTAKEN if isinstance(event, kinds)), None)
         if kind is None or not isinstance(next(iter(read[number + 1 : number + 2]), None), kind):

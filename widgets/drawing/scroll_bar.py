@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 HALVES = {(False, True): "▗", (True, False): "▝", (True, True): "▐"}
-"""Whether the thumb is in the upper and in the lower half of a cell -> the sign of it."""
+"""Presence of the thumb in the upper and lower half of a cell -> sign."""
 TRACK = "▐"
 GRAB, UP, DOWN = ({"@mouse.down": action} for action in ("grab", "scroll_up", "scroll_down"))
 

@@ -139,7 +139,7 @@ def _whole_parts(parts: Sequence[str], room: int) -> str:
 
 
 def shared_detail(points: Sequence[PointLine]) -> str:
-    """What is said of every result, where there are several; it is said once then."""
+    """Remarks common to all results if there are several, which are shown once."""
     details = [point.detail for point in points if point.state == "done"]
     return details[0] if len(details) > 1 and len(set(details)) == 1 else ""
 

@@ -39,7 +39,7 @@ class Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File of words."""
 
     panes: Mapping[str, str]
-    """What each pane shows."""
+    """Content of each pane."""
     ranges: Mapping[str, str]
     """A range as it is written -> its meaning."""
 

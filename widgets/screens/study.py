@@ -184,7 +184,7 @@ class StudyScreen(ScrolledOverlay):
 
 
 def _title(answer: StudyAnswer, *, short: bool) -> str:
-    """What is compared, over what, and at which prices."""
+    """Title of the comparison, with its axis and prices."""
     what, law, vocabulary, oldest = (
         ("FLOP/$", "law as ", "vocab ", "") if short else ("Compute per dollar", "depth law as ", "vocabulary ", "oldest of ")
     )

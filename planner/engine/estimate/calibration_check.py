@@ -1,4 +1,4 @@
-"""Whether measured ceilings predict points that they were not fitted to (whole steps, prompts and decoding) better than published ceilings."""
+"""Comparison of measured with published ceilings on points that neither was fitted to: whole steps, prompts and decoding."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     prepares_adapters: bool = False
     """Adapters on packed weights are multiplied under autocast, and FP32 on those of bitsandbytes, as PEFT prepares them."""
     widens_residual: bool = False
-    """What is not packed of a bitsandbytes base is FP32, and with it the residual stream, where weights are not sharded (PEFT's
+    """Weights that are not packed in a bitsandbytes base are FP32, and with it the residual stream, where weights are not sharded (PEFT's
     prepare_model_for_kbit_training)."""
     head_apart: bool = False
     """Embedding and head are two matrices, whatever the model's own code ties."""
@@ -83,7 +83,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     fetches: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Format a model is published in ('': 16 bit) -> that of the file it fetches where none is asked for."""
     loss_compiled: Literal["no", "asked", "always", "never"] = "no"
-    """Whether the loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are: where a fused one is asked for, always,
+    """Condition for the loss of compiled code to be torch.compile's, which fuses its kernels and leaves the logits where they are: where a fused one is asked for, always,
     or never, as only layers are compiled; "no": a fused loss is a kernel of another library."""
     expert_parallel: bool = True
     """Experts can be divided among GPUs, also among those that hold replicas of the attention of a service."""
@@ -106,6 +106,6 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     """Source of `slack`, `cache_slack` and `kept_activations`."""
 
     def stores_scores(self, architecture: Architecture) -> bool:
-        """Whether attention scores go through memory where the workload names no kernel."""
+        """True if attention scores go through memory when the workload names no kernel."""
         stored = self.eager_attention or (self.eager_by_family and architecture.eager_attention)
         return stored and architecture.scored_share > 0

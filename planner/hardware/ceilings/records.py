@@ -89,7 +89,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
 
     @property
     def basis(self) -> Basis:
-        """Whether it was measured on the part itself."""
+        """Basis: measured on the GPU itself, or not."""
         return "public" if self.gpu else "spec"
 
     @cached_property

@@ -53,7 +53,7 @@ class Store:
 
     @property
     def result(self) -> WriteResult:
-        """Whether everything so far is on disk."""
+        """Result of the writes so far."""
         return self._result
 
     def waiting(self, run: str | None = None) -> int:

@@ -59,7 +59,7 @@ class OfferFolder(msgspec.Struct, frozen=True):
     folder: Path
     gpus: GpuCatalogue
     fewer: bool = False
-    """Whether to accept prices that leave out most GPUs."""
+    """True to accept prices that leave out most GPUs."""
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:

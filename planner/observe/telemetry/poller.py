@@ -164,7 +164,7 @@ class Poller(Telemetry):
             driver.close()
 
     def _processes_due(self, now_s: float) -> ListedProcesses:
-        """Whether the next reading lists the processes: while they are shown, and not too often."""
+        """Request for the processes in the next reading: a list while they are shown, and not too often."""
         if not self._lists_processes:
             listed, self._listed_at_s = self._listed_at_s is not None, None
             return "none" if listed else "as before"

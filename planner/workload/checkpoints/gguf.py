@@ -52,7 +52,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file; what each table is for stands there."""
+    """The whole file, which describes each table."""
 
     types: dict[str, tuple[int, int]]
     mixes: dict[str, Mix]

@@ -26,7 +26,7 @@ class GgufFile(msgspec.Struct, frozen=True):
     """Config and tensors of one file."""
 
     config: dict[str, Any]
-    """Config as a config.json would have it."""
+    """Config in the form of a config.json."""
     tensors: tuple[StoredTensor, ...]
 
     @property

@@ -23,11 +23,11 @@ SINFO = 'sinfo -N -h -o "%N %G %T"'
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
 MOST_NAMES = 1_000_000
-"""Maximum number of nodes read from one file, those of every partition counted each time."""
+"""Maximum number of nodes read from one file, counted once for each partition."""
 MOST_BRACKETS = 2
 """Maximum number of ranges in one name: 'rack[0-3]n[01-16]'."""
 MOST_CALLED = 6
-"""Maximum number of GPUs that are named where a spelling matches the names of several."""
+"""Maximum number of GPUs that are named if a spelling matches several."""
 _HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
 _MIG_PROFILE = re.compile(r"(?<!\d)(\d+)g[._-](\d+)gb", re.IGNORECASE)

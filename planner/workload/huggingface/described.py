@@ -171,7 +171,7 @@ def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, lo
 
 
 def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
-    """Raise `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
+    """Raise `ValueError` if parameters differ, or a prompt's FLOPs in eager code: the head for every token, scores without windows."""
     counted = sum(math.prod(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
     if a.total != counted:
         raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")

@@ -20,7 +20,7 @@ LARGEST_FACTOR = 1000
 """Upper end of factors of a width."""
 
 STORED_AS, TAKEN_AS = "stored_as", "taken_as"
-"""Keys that no published config has: the format of weights, and the words for what a model's name was taken for."""
+"""Keys that no published config has: the format of weights, and the description of how a model's name was interpreted."""
 WORDS_OF_SIZES = frozenset(
     {"size", "dim", "rank", "heads", "experts", "layers", "width", "groups", "ffn", "inner", "channels", "expand"}
 )
@@ -151,7 +151,7 @@ class ConfigKeys:
         return self._config.get(name)
 
     def reject(self, name: str, message: str) -> None:
-        """Record a fault of `name`."""
+        """Record a problem of `name`."""
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:

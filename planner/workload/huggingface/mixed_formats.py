@@ -47,7 +47,7 @@ _BESIDE_A_SHARED_MLP = {"experts": ("experts.0", "moe.experts.0"), "shared": ("m
 
 
 class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file; what each table is for stands there."""
+    """The whole file, which describes each table."""
 
     whole: dict[str, str]
     algorithms: dict[str, str]

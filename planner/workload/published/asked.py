@@ -1,4 +1,4 @@
-"""Facts that sources of a folder state about their runs and no column can hold: the rules of its `asked.json`, in order."""
+"""Facts about runs in a folder for which there is no column: the rules of its `asked.json`, in order."""
 
 from __future__ import annotations
 

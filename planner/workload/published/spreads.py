@@ -36,7 +36,7 @@ ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named
 PROGRAM_OPEN = "training program not compared with published peaks"
 """Fact that a library is named with which many programs train (PyTorch, Transformers, Megatron), or a program without published peaks."""
 NOMINAL = 0.9
-"""Share of the truths that a range should contain."""
+"""Share of the true values that a range should contain."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 

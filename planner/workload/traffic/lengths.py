@@ -52,7 +52,7 @@ def sigma_of(given: int | Lengths | None) -> float:
 
 
 def in_step(workload: Workload) -> float:
-    """Share of the rounds of a closed loop in which requests that started together still come together: 1 for equal lengths, 0 at a rate.
+    """Share of the rounds of a closed loop in which requests that started together still arrive together: 1 for equal lengths, 0 at a rate.
 
     Lengths that spread by sigma (of their logarithm) move the clients of a loop apart, after k rounds by sigma·sqrt(k) of one. That leaves
     exp(-(2 pi sigma)^2 k / 2) of their common rhythm; the answer is its mean over the rounds of a load generator.

@@ -148,7 +148,7 @@ def _time_step_s(arrival_s: Floats) -> float:
 
 
 def _variation(trace: Trace, step_s: float) -> float | None:
-    """Burstiness inside the hours, without a day's rise and fall; each hour weighs by its requests."""
+    """Burstiness inside the hours, without changes over the day; hours are weighted by their requests."""
     if trace.requests < FEWEST:
         return None
     edges = trace.hour_edges()

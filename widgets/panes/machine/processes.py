@@ -1,4 +1,4 @@
-"""Who uses each GPU, as lines; in one of several orders."""
+"""Lines on the processes of each GPU, in one of several orders."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class FieldInput(TextField):
         self._kind = field.kind
         self._heard = ""
         self._while_empty: tuple[str, ...] = ("",)
-        """What stands in it while it is empty, and what where that has no room."""
+        """Placeholder of the empty field, and a shorter one."""
         self._lowered = False
         """True if the key before was the one that steps down."""
 
@@ -137,7 +137,7 @@ class GroupLine(Static, can_focus=True):
         self._folded = False
 
     def show(self, *, folded: bool, given: int, changed: int) -> None:
-        """Whether it is folded, how many of its fields hold a value, and how many are not as the preset has them."""
+        """Show if the group is folded, and how many of its fields have a value and differ from the preset."""
         self._folded = folded
         sign = self._symbols.folded if folded else self._symbols.drop_down
         count = f"  {given} set" if folded and given else ""
@@ -198,7 +198,7 @@ class FieldLine(Horizontal):
         return Content.assemble((label, self._label_style), room, (unit, "$quiet"), self._about(behind - GAP) if behind else "")
 
     def _about(self, room: int) -> Content:
-        """What the field takes, and its key in a preset."""
+        """Accepted values of the field, and its key in a preset."""
         about = self.field.about or ", ".join(self.field.choices)
         with_key = room - KEY >= LEAST_WITH_KEY
         cells = min(MOST_ABOUT, room - KEY) if with_key else room

@@ -34,7 +34,7 @@ class ExpertKernels(NamedTuple):
 
 
 KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")
-"""What products compute in. "8 bit blocks": services, as mixtures are published with scales of blocks; "8 bit": training, whose recipes have either;
+"""Dtype of products. "8 bit blocks": services, as mixtures are published with scales of blocks; "8 bit": training, whose recipes have either;
 "packed": weights that are unpacked to 16 bit, as those of 8 bit are where products compute in 16."""
 
 

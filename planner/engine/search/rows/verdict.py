@@ -1,4 +1,4 @@
-"""Whether a candidate is a solution, and the reason in words if not."""
+"""Verdict on a candidate: solution or not, with the reason."""
 
 from __future__ import annotations
 
