@@ -20,7 +20,7 @@ READER_WAIT_S = 3.0
 """Time that a pipe has to find its reader."""
 
 
-class NotKeptError(UserError):
+class NotStoredError(UserError):
     """A result that a command had to write is not on disk."""
 
 
@@ -40,9 +40,9 @@ class WriteResult(NamedTuple):
         return f"kept in {self.path}" if self.kept else f"in memory only: {self.path} {self.reason}"
 
     def require(self) -> None:
-        """Raise `NotKeptError` unless it was kept."""
+        """Raise `NotStoredError` unless it was kept."""
         if not self.kept:
-            raise NotKeptError(Problem(str(self.path or ""), "", f"{self.reason}."))
+            raise NotStoredError(Problem(str(self.path or ""), "", f"{self.reason}."))
 
 
 def refused(path: Path, error: OSError) -> WriteResult:
@@ -64,7 +64,7 @@ def write_whole(path: Path, text: str | bytes, check: Callable[[Path], object] |
 
 
 def write_out(path: Path, text: str | bytes) -> None:
-    """Write a file that the user named, in a folder there is; it may be a device or a pipe that is read. Raises `NotKeptError`."""
+    """Write a file that the user named, in a folder there is; it may be a device or a pipe that is read. Raises `NotStoredError`."""
     try:
         path.parent.stat()  # a folder that is mistyped is not made
         if not path.exists() or stat.S_ISREG(path.stat().st_mode):

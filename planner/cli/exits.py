@@ -12,7 +12,7 @@ import click
 
 from planner import startup
 from planner.cli.terminal.streams import StdoutLostError, say
-from planner.durable import NotKeptError
+from planner.durable import NotStoredError
 from planner.errors import UserError
 
 
@@ -79,7 +79,7 @@ def _ended(run: Callable[[], int]) -> int:
         return ExitCode.WRONG_INPUT
     except UserError as wrong:
         print_problems(wrong)
-        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotKeptError) else ExitCode.WRONG_INPUT
+        return ExitCode.OUTPUT_LOST if isinstance(wrong, NotStoredError) else ExitCode.WRONG_INPUT
     except StdoutLostError as refused:
         return _lost(refused)
     except (KeyboardInterrupt, click.Abort):

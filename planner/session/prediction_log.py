@@ -100,7 +100,7 @@ def predicted_and_seen(
 
 
 def log_results(session: Session, pairs: Sequence[tuple[Predicted, Sequence[Seen]]]) -> None:
-    """Keep predictions with their results, so that ranges learn from them; raises `NotKeptError`."""
+    """Keep predictions with their results, so that ranges learn from them; raises `NotStoredError`."""
     for said, seen in pairs:
         session.predictions.add(said).require()
         session.predictions.add_seen(*seen).require()

@@ -12,7 +12,7 @@ from measurement_sample import measurement
 from repository import ROOT, RunPlanner
 
 from planner import durable
-from planner.durable import NotKeptError, WriteResult, write_out, write_whole
+from planner.durable import NotStoredError, WriteResult, write_out, write_whole
 from planner.hardware.measurements.exchange import export_document
 from planner.hardware.measurements.store import Store
 
@@ -106,9 +106,9 @@ def test_what_fails_its_check_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     write_out(Path(os.devnull), "text")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-    with pytest.raises(NotKeptError, match="No space left on device"):
+    with pytest.raises(NotStoredError, match="No space left on device"):
         write_out(Path("/dev/full"), "text")
-    with pytest.raises(NotKeptError, match="Is a directory"):
+    with pytest.raises(NotStoredError, match="Is a directory"):
         write_out(tmp_path, "text")
     assert "not a regular file" in write_whole(Path(os.devnull), "text").reason
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
@@ -168,7 +168,7 @@ def test_a_time_yet_to_come_never_goes_before_what_was_taken_later(tmp_path: Pat
 def test_a_pipe_is_written_once_it_is_read_and_refused_where_nobody_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(pipe := tmp_path / "pipe")
     monkeypatch.setattr(durable, "READER_WAIT_S", 0.1)
-    with pytest.raises(NotKeptError, match="nobody reads this pipe"):
+    with pytest.raises(NotStoredError, match="nobody reads this pipe"):
         write_out(pipe, "text")
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_out(pipe, "text")

@@ -15,7 +15,7 @@ import pytest
 from repository import ROOT, RunPlanner
 from telemetry_sample import WINDOWS
 
-from planner.durable import NotKeptError
+from planner.durable import NotStoredError
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
@@ -40,7 +40,7 @@ def reading(second: float, sm: float | None = 0.5) -> Snapshot:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that takes nothing")
 def test_a_device_is_refused_with_the_reason() -> None:
-    with pytest.raises(NotKeptError, match="/dev/full cannot be written: it is not a regular file"):
+    with pytest.raises(NotStoredError, match="/dev/full cannot be written: it is not a regular file"):
         Recorder(Path("/dev/full"))
 
 

@@ -9,7 +9,7 @@ from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
 from planner.present.choice.certainty import simulated_rows, standing
-from planner.present.choice.chosen import kept_values
+from planner.present.choice.chosen import preset_values
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text, doubt
@@ -324,4 +324,4 @@ def test_a_vendor_is_one_chip() -> None:
 
 def test_what_stays_of_a_preset_is_what_was_not_given_beside_it() -> None:
     fields = {"input_tokens": 600, "output_tokens": 50, "lora": None, "targets": {"burst": 0.2, "budget_usd": None}, "kinds": ["x"]}
-    assert kept_values(fields, ["output_tokens"]) == {"input_tokens": 600, "targets.burst": 0.2}
+    assert preset_values(fields, ["output_tokens"]) == {"input_tokens": 600, "targets.burst": 0.2}

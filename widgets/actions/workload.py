@@ -51,11 +51,11 @@ async def change_model(app: BaseApp, name: str) -> None:
 
 def _say_what_stays(app: BaseApp) -> None:
     """List what the preset still has of the workload, whose model was replaced."""
-    from planner.present.choice.chosen import kept_values
+    from planner.present.choice.chosen import preset_values
     from widgets.panes.workload.history import changed_keys, spelled
 
     workload = app.form.workload
-    kept = kept_values(workload, changed_keys(app.preset_fields, workload))
+    kept = preset_values(workload, changed_keys(app.preset_fields, workload))
     if app.preset is not None and workload.get("model") != app.preset_fields.get("model") and (words := spelled(workload, kept)):
         app.notify(f"{words}; 1 edits them.", title=f"The rest is as in {app.preset.name}", timeout=10)
 

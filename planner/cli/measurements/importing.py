@@ -12,7 +12,7 @@ from bench.protocol import utc_now
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation, settings_option
 from planner.cli.terminal.streams import print_line, say, write_json
-from planner.durable import NotKeptError
+from planner.durable import NotStoredError
 from planner.errors import Problem, UserError
 from planner.units import counted
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def keep_results(session: Session, compared: Iterable[Compared]) -> None:
-    """Store predicted results that are not stored yet, and print their number; raises `NotKeptError`."""
+    """Store predicted results that are not stored yet, and print their number; raises `NotStoredError`."""
     from planner.session.prediction_log import GENERATING, log_results, predicted_and_seen
 
     log = session.predictions
@@ -164,11 +164,11 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Fi
 
 
 def _keep(session: Session, taken: FileContents) -> None:
-    """Store everything; raises `NotKeptError` if it could not be written to disk."""
+    """Store everything; raises `NotStoredError` if it could not be written to disk."""
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
         if not result.kept:
-            raise NotKeptError(Problem(where, "", f"{counted(new, 'measurement')} not imported: {result.path} {result.reason}."))
+            raise NotStoredError(Problem(where, "", f"{counted(new, 'measurement')} not imported: {result.path} {result.reason}."))
         print_line(
             f"{where}: {counted(new, 'measurement')} imported"
             + (f", {len(rows) - new:,} already stored" if new < len(rows) else "")

@@ -12,7 +12,7 @@ from planner.cli.completion import gpu_names, preset_names
 from planner.cli.options import Invocation, Number, Numbers, basis_option, options, own_option, settings_option
 from planner.errors import Problem, Problems, UserError
 from planner.paths import DEFAULT_PRESET
-from planner.present.choice.chosen import kept_values
+from planner.present.choice.chosen import preset_values
 from planner.present.command_line import PlanCommand, value_of
 from planner.present.labels import key_of
 from planner.schema import takes_texts
@@ -155,7 +155,7 @@ def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
     """Note on keys of `workload` that come from the default preset because the command names none."""
     kept = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in kept_values(msgspec.to_builtins(workload), parse_settings(command.settings)).items()
+        for key, value in preset_values(msgspec.to_builtins(workload), parse_settings(command.settings)).items()
     ]
     return f"keys not given by --set are those of {command.preset} (if you give model and task, the planner chooses them): {' '.join(kept)}"
 

@@ -128,7 +128,7 @@ def write_json(value: Any, *, indent: int = 0) -> None:
 
 
 def write_file(path: Path, text: str | bytes) -> None:
-    """Write the file that the user named, and its name to stderr. Raises `NotKeptError`."""
+    """Write the file that the user named, and its name to stderr. Raises `NotStoredError`."""
     from planner.durable import write_out
 
     write_out(path, text)

@@ -84,7 +84,7 @@ def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet,
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:
-    """Write every comparison as a line of CSV with SI values; raises `NotKeptError`."""
+    """Write every comparison as a line of CSV with SI values; raises `NotStoredError`."""
     from planner.present.files.csv_text import csv_text
 
     write_out(path, csv_text(ROW_COLUMNS, [[getattr(one, name) for name in ROW_COLUMNS] for one in comparisons]))

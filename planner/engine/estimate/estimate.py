@@ -72,7 +72,7 @@ def estimate(
             by_kind[prepared.kind][position] = prepared
     for kind, found in by_kind.items():
         items = list(found.values())
-        for position, answer in zip(found, answered(kind, items, evaluated_requests(kind, items)), strict=True):
+        for position, answer in zip(found, answers_of_kind(kind, items, evaluated_requests(kind, items)), strict=True):
             answers[position] = answer
     return answers
 
@@ -124,7 +124,7 @@ def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
     return Candidates([item.job for item in prepared], index, [item.chip for item in prepared], index, wanted)
 
 
-def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> Iterator[Answer]:
+def answers_of_kind(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> Iterator[Answer]:
     """Answers of requests of one kind, which are the rows of `evaluated`."""
     chances = probability_fits(evaluated).round(3).tolist()
     for row, (item, answer) in enumerate(zip(prepared, answers_of(evaluated, range(len(prepared))), strict=True)):

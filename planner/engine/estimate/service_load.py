@@ -18,7 +18,7 @@ from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
-from planner.engine.performance.simulation.capacity import most_answered
+from planner.engine.performance.simulation.capacity import highest_rate
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.performance.simulation.load import replica_load
 from planner.engine.performance.simulation.replicas import simulate
@@ -125,7 +125,7 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     found, most_per_s = list[Summary](), np.zeros(0)
     if of_long_run.size:
         long_run = time.take(of_long_run), rules.take(of_long_run), load.take(of_long_run)
-        most_per_s = most_answered(*long_run, seeds=SEEDS)
+        most_per_s = highest_rate(*long_run, seeds=SEEDS)
         found.append(simulate(*long_run, seeds=SEEDS, measured=MEASURED, most_per_s=most_per_s))
     if of_benchmark.size:
         own = of_benchmark

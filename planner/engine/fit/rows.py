@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.fit import FitRow
 from planner.engine.columns import Floats, Rows
-from planner.engine.estimate.estimate import Prepared, answered, candidates_of, evaluated_requests
+from planner.engine.estimate.estimate import Prepared, answers_of_kind, candidates_of, evaluated_requests
 from planner.engine.estimate.service_load import in_flight
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
@@ -100,7 +100,7 @@ def _at_load(
 
 def _answers(kind: str, candidates: Sequence[Candidate]) -> list[Answer]:
     items = [one.prepared for one in candidates]
-    return list(answered(kind, items, evaluated_requests(kind, items))) if items else []
+    return list(answers_of_kind(kind, items, evaluated_requests(kind, items))) if items else []
 
 
 def _lighten(chosen: list[Candidate], answers: list[Answer], pool: Pool) -> None:

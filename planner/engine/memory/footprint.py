@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 
 from planner.engine.memory.layers.activations import activation_bytes, source_bytes
 from planner.engine.memory.layers.layer_execution import LayerExecution
-from planner.engine.memory.layers.recomputation import kept_of_layer
+from planner.engine.memory.layers.recomputation import stored_activations
 from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
@@ -60,7 +60,7 @@ def footprint(
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
     product = recipe.product_bytes * how.trained * optimizer.updates
-    kept = kept_of_layer(a, how)
+    kept = stored_activations(a, how)
     largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
     step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.token_matrix)
     return Footprint(

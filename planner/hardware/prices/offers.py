@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from planner.durable import NotKeptError, WriteResult, refused, write_whole
+from planner.durable import NotStoredError, WriteResult, refused, write_whole
 from planner.reading import open_file
 
 Price = Positive | None
@@ -203,7 +203,7 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Wri
 
     try:
         return write_whole(path, as_toml(offers), accept)
-    except NotKeptError as lost:
+    except NotStoredError as lost:
         return WriteResult(path, lost.problems[0].message.rstrip("."))
 
 

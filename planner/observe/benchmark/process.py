@@ -263,7 +263,7 @@ class BenchRun:
         if broken is not None and self._restarting:
             self._restarting = False
             return None
-        kept = f"{self._recorder.kept_text}{self._progress.restarts_text}"
+        kept = f"{self._recorder.results_text}{self._progress.restarts_text}"
         if self._stopping.is_set() or self._bye == "stopped":
             return self._finished("cancelled", f"Cancelled: {kept}")
         if broken is None or self._progress.through:

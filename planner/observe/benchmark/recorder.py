@@ -37,7 +37,7 @@ class Recorder:
         return len(self._points) - self.store.waiting(self.run)
 
     @property
-    def kept_text(self) -> str:
+    def results_text(self) -> str:
         """Text such as '3 results kept', with the number of results only in memory and the reason."""
         kept, waiting = self.kept, self.store.waiting(self.run)
         text = f"{counted(kept, 'result')} kept"

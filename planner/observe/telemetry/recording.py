@@ -15,7 +15,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from planner import paths
-from planner.durable import NotKeptError, check_regular
+from planner.durable import NotStoredError, check_regular
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import Snapshot
 from planner.reading import open_file, read_file
@@ -40,7 +40,7 @@ class Recorder:
     """Context manager that appends snapshots to a file. All parts together stay below the limit, apart from one line."""
 
     def __init__(self, path: Path, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
-        """Recorder that opens `path` for appending, or creates it; raises `NotKeptError` when it cannot be written."""
+        """Recorder that opens `path` for appending, or creates it; raises `NotStoredError` when it cannot be written."""
         self._path = path
         self._part_bytes = limit_bytes / PARTS
         self._encoder = msgspec.json.Encoder()
@@ -51,8 +51,8 @@ class Recorder:
         except OSError as error:
             raise self._refused(error) from error
 
-    def _refused(self, error: OSError) -> NotKeptError:
-        return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror or error}."))
+    def _refused(self, error: OSError) -> NotStoredError:
+        return NotStoredError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror or error}."))
 
     def _appended(self) -> BinaryIO:
         """File, open for appending; a pipe without a reader would block the program."""
@@ -70,7 +70,7 @@ class Recorder:
             return file.read(1) == b"\n"
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write one snapshot; raises `NotKeptError` when there is no room left."""
+        """Write one snapshot; raises `NotStoredError` when there is no room left."""
         line = self._encoder.encode(snapshot) + b"\n"
         try:
             if self._file.tell() and self._file.tell() + len(line) > self._part_bytes:

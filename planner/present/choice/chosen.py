@@ -63,7 +63,7 @@ def chosen_text(plan: Plan) -> str:
     return "; ".join(parts)
 
 
-def kept_values(fields: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
+def preset_values(fields: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
     """Keys of the workload `fields` with a large effect on the answer that come from its preset and are not `given`, with their values."""
     tables = {f"{table}.{key}": value for table in ("lora", "targets") for key, value in (fields.get(table) or {}).items()}
     names = (*OF_PRESETS, *(key for key in tables if key.startswith("targets.")))

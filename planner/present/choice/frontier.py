@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.engine.answers.figure import value_of
-from planner.present.choice.ranked_by import FigureOf, asked_latency, ends
+from planner.present.choice.ranked_by import FigureOf, ends, requested_latency
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, axis_around
 from planner.present.prices import provider_text
@@ -108,7 +108,7 @@ def _measures(plan: Plan) -> _Measures | None:
         )
     if trains(plan.task.get("task")):
         return None
-    latency = asked_latency(plan.task)
+    latency = requested_latency(plan.task)
     figure, limit_s = latency.figure, latency.limit_s
     title = f"{latency.title} token" if " " in latency.title else f"{latency.title} of a request"
     return _Measures(lambda row: row.usd_per_month, "dollars a month", lambda row: value_of(figure(row)), title, None, limit_s)

@@ -70,11 +70,11 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 def latency_of(task: Mapping[str, Any]) -> Latency | None:
-    """`asked_latency` of a service; None for tasks without."""
-    return asked_latency(task) if task.get("task") == "serve" else None
+    """`requested_latency` of a service; None for tasks without."""
+    return requested_latency(task) if task.get("task") == "serve" else None
 
 
-def asked_latency(task: Mapping[str, Any]) -> Latency:
+def requested_latency(task: Mapping[str, Any]) -> Latency:
     """Latency with a target; without targets the 95th percentile of the whole request."""
     targets = task.get("targets", {})
     for percentile in PERCENTILES:

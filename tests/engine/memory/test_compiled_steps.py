@@ -10,7 +10,7 @@ from engine_sample import memory
 
 from planner.engine.job.engines.find import find_engine
 from planner.engine.memory.layers.layer_execution import LayerExecution
-from planner.engine.memory.layers.recomputation import kept_of_layer
+from planner.engine.memory.layers.recomputation import stored_activations
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 
@@ -37,8 +37,8 @@ def _llama() -> Architecture:
 def test_a_compiled_layer_keeps_of_the_list_what_backward_reads() -> None:
     """One block under torchtitan's policy, partitioned by torch.compile: every second product but the last, whose output is added and read no more."""
     how = LayerExecution(product_bytes=2, residual_bytes=2)
-    listed = kept_of_layer(_llama(), how).bytes
-    compiled = kept_of_layer(_llama(), LayerExecution(product_bytes=2, residual_bytes=2, fused=True, compiled=True)).bytes
+    listed = stored_activations(_llama(), how).bytes
+    compiled = stored_activations(_llama(), LayerExecution(product_bytes=2, residual_bytes=2, fused=True, compiled=True)).bytes
     assert listed - compiled == 2 * WIDTH
     assert compiled == pytest.approx(_saved_by_pytorch(), rel=0.01)
 

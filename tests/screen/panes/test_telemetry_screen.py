@@ -22,7 +22,7 @@ from widgets.panes.machine.axis import ages, time_axis
 from widgets.panes.machine.gpu import Drawing, block, roomy_block, warnings_of_many
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
-from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip, together
+from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip, summary_line
 from widgets.panes.machine.pane import MachineView
 from widgets.panes.machine.processes import ORDERS, process_lines
 
@@ -158,7 +158,7 @@ def test_all_gpus_together_are_summed_with_their_units() -> None:
         H100_SNAPSHOT, sm_active_fraction=0.02, event_reasons=("idle",), power_w=None, power_average_w=None
     )
     drawing = Drawing(UNICODE, 116, 1.0, Marks(), recorded=False)
-    assert str(together((H100_SNAPSHOT, idle, idle), drawing)) == (
+    assert str(summary_line((H100_SNAPSHOT, idle, idle), drawing)) == (
         "mean SM active 31 % · memory 111.8 of 223.5 GiB · power 0.3 of 0.7 kW · 2 below 10 % · 1 held back"
     )
 

@@ -54,11 +54,11 @@ def many_lines(devices: Sequence[DeviceSnapshot], histories: Mapping[str, Histor
     lines = [line for device in devices for line in short_lines(device, histories[device.place], drawing)]
     spare = height - len(devices) * rows - 1
     below = [short_axis(drawing)] if spare >= 1 else []
-    above = [together(devices, drawing)] if spare >= 2 else []  # it and the axis
+    above = [summary_line(devices, drawing)] if spare >= 2 else []  # it and the axis
     return [*above, short_head(devices[0], drawing), *lines, *below]
 
 
-def together(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> Content:
+def summary_line(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> Content:
     """All GPUs in one line: how busy they are, their memory and power, and how many do nothing or are held back."""
     busy = [value for one in devices if (value := activities(one)[0][1]) is not None]
     memory, most_memory = _sums((one.memory_used_bytes, one.memory_total_bytes) for one in devices)
@@ -158,7 +158,7 @@ def strip(devices: Sequence[DeviceSnapshot], drawing: Drawing, height: int) -> I
     groups, figures = -(-len(devices) // across), _figures(devices[0])
     low = groups * (len(figures) + 2) + 1
     bars, apart = low + groups <= height, low + 2 * groups - 1 <= height
-    yield together(devices, drawing)
+    yield summary_line(devices, drawing)
     for first in range(0, len(devices), across):
         some = devices[first : first + across]
         if first and apart:

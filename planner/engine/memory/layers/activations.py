@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from planner.engine.memory.layers.layer_execution import STATISTIC, LayerExecution
-from planner.engine.memory.layers.recomputation import kept_of_layer
+from planner.engine.memory.layers.recomputation import stored_activations
 from planner.engine.records.footprint import ActivationBytes
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
@@ -34,7 +34,7 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
     routed = _experts(a, block, how) if a.moe_layers else 0.0
     mlp = _mlp(a, block, how, a.ffn) if dense else 0.0
     width = max(a.ffn if dense else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
-    kept = kept_of_layer(a, how)
+    kept = stored_activations(a, how)
     return ActivationBytes(
         norms=_norms(a, block, how) + _crossing_norms(a, block, how),
         attention=_attention(a, block, how) + _crossing(a, how),

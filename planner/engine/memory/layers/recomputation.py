@@ -21,7 +21,7 @@ UNPACKING: frozenset[Role] = frozenset({"q_b", "kv_b"})
 """Products that unpack the latents of attention."""
 
 
-class KeptBytes(msgspec.Struct, frozen=True):
+class StoredActivations(msgspec.Struct, frozen=True):
     """Bytes that checkpointing by operators keeps of the mean layer."""
 
     bytes: float
@@ -34,12 +34,12 @@ class KeptBytes(msgspec.Struct, frozen=True):
     """Part of `bytes` that recomputing the layer does not use: its input, and the output of its last product."""
 
 
-def kept_of_layer(a: Architecture, how: LayerExecution) -> KeptBytes:
+def stored_activations(a: Architecture, how: LayerExecution) -> StoredActivations:
     """Bytes per token kept of a layer of `a`, by the list of `how`."""
     return _by_modules(a, how) if how.by_modules else _by_operators(a, how)
 
 
-def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
+def _by_operators(a: Architecture, how: LayerExecution) -> StoredActivations:
     """Outputs of every second product; stored scores, products with a bias and those grouped by expert are recomputed.
 
     Tokens are gathered again and reduced results are kept, so half of the exchange is repeated. The output of a layer's last product
@@ -61,7 +61,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
     begin = how.residual_bytes * a.width
     if how.compiled:
         outputs, last = outputs - last, 0.0
-    return KeptBytes(
+    return StoredActivations(
         bytes=begin + attention + how.product_bytes * outputs / a.layers,
         products_again=1 - kept_flop / max(flop, 1.0),
         exchange_again=0.5,
@@ -69,7 +69,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
     )
 
 
-def _by_modules(a: Architecture, how: LayerExecution) -> KeptBytes:
+def _by_modules(a: Architecture, how: LayerExecution) -> StoredActivations:
     """Inputs of norms; queries, keys and values, or the latents they are made from; attention's output; inputs and inner width of experts."""
     w, begin = how.product_bytes, how.residual_bytes * a.width
     projected, again, flop = 0.0, 0.0, 0.0
@@ -81,7 +81,7 @@ def _by_modules(a: Architecture, how: LayerExecution) -> KeptBytes:
     attention = w * projected / a.layers + (w + how.input_bytes) * _attention_output(a) + STATISTIC * a.heads
     routed = a.experts_per_token * ((how.input_bytes or w) * a.expert_width + (1 + a.gated) * w * a.expert_ffn + ROUTED_INDEX)
     experts = a.moe_layers / a.layers * (routed + STATISTIC * a.experts)
-    return KeptBytes(
+    return StoredActivations(
         bytes=max(a.norms, 1) * begin + attention + experts,
         products_again=again / max(flop, 1.0),
         exchange_again=0.0,

@@ -38,12 +38,12 @@ KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")
 "packed": weights that are unpacked to 16 bit, as those of 8 bit are where products compute in 16."""
 
 
-def _together(read_and_own: dict[str, tuple[float, float]]) -> dict[str, ExpertKernels]:
+def _fitted_kernels(read_and_own: dict[str, tuple[float, float]]) -> dict[str, ExpertKernels]:
     """Kernels with only these two figures fitted."""
     return {kind: ExpertKernels(29e-6, 0.0, read, 1.0, own, 0.0, 3.0) for kind, (read, own) in read_and_own.items()}
 
 
-ANY = _together(
+ANY = _fitted_kernels(
     {"16 bit": (1.0, 3.8), "8 bit blocks": (1.0, 6.1), "8 bit": (1.0, 4.8), "4 bit": (1.3, 2.2), "packed": (1.0, 9.0)},
 )
 """Kernels of all engines together, for training and for services but TensorRT-LLM's: scripts/calibration/fit_experts.py on the timings of aiconfigurator-core 0.12.0

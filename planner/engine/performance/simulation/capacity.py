@@ -29,7 +29,7 @@ MOST_IN_FLIGHT = 2048
 """Requests in flight above which the rate by Little's law is used: runs would take seconds."""
 
 
-def most_answered(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int) -> Floats:
+def highest_rate(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int) -> Floats:
     """Requests per second that each replica answers at most; infinite in a closed loop and where the load is surely below. Shape [rows]."""
     rules = limited(rules, load)
     fills = steady_limit(time, rules, load) * BELOW
