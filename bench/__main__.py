@@ -1,7 +1,7 @@
 """`python -m bench`, and `python …/bench` for an interpreter in which this package is not installed.
 
 In the second form Python adds this folder to `sys.path`; it is removed again and only the package `bench` is
-registered, so a foreign interpreter sees its own packages and nothing of the planner's environment.
+registered, so another interpreter sees its own packages and nothing of the planner's environment.
 """
 
 import sys
@@ -36,7 +36,7 @@ if __name__ == "__main__":
         from bench.describe import main as describe
 
         if hasattr(signal, "alarm"):  # not on Windows
-            signal.alarm(330)  # nobody waits so long, but the process that started it may have been killed
+            signal.alarm(330)  # a safeguard in case the process that started it was killed
         sys.exit(describe())
     from bench.worker import main
 

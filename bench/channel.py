@@ -1,4 +1,4 @@
-"""The worker's messages: sent to the planner that listens, and written to a journal that survives both."""
+"""Messages of the worker: sent to the planner, and written to a journal that survives both processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.protocol import Bye, Heartbeat, Message, Progress, Result, encode
 
 
 class Channel:
-    """The descriptor on which the planner listens, and the journal that survives it."""
+    """Descriptor on which the planner listens, and the journal that survives it."""
 
     def __init__(self, descriptor: int, journal: str | None) -> None:
         self._descriptor: int | None = descriptor
@@ -43,7 +43,7 @@ class Channel:
                     self._descriptor = None
 
     def _write_down(self, line: bytes, *, sync: bool) -> None:
-        """Append a line to the journal. Where the disk is full the journal ends; the listener still gets every message."""
+        """Append a line to the journal. If the disk is full, the journal ends; the listener still gets every message."""
         if self._journal is None:
             return
         try:
@@ -59,7 +59,7 @@ class Channel:
 
 
 def _opened(path: str) -> BinaryIO | None:
-    """The journal, open for the life of the process; None, with the reason on stderr, where it cannot be written."""
+    """Journal, open for the life of the process; None, with the reason on stderr, if it cannot be written."""
     try:
         journal = open(path, "ab")  # noqa: SIM115, PTH123 - open as long as the process; pathlib would be one more import in the worker
         if journal.tell() and not _ends_whole(path):

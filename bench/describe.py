@@ -67,7 +67,7 @@ class Trace:
         self.hooks = hooked(model, self.path, self.ran)
 
     def take(self, packet: Any, args: Any, flops: int) -> None:
-        """Note one product."""
+        """Record one product."""
         where = self.path[-1]
         if "rotary" in where or not flops:
             return
@@ -94,7 +94,7 @@ class Trace:
                 self.scores[where].append((*map(int, first.shape), int(second.shape[-1])))
 
     def close(self) -> None:
-        """Take the hooks off again."""
+        """Remove the hooks."""
         for hook in self.hooks:
             hook.remove()
 
@@ -163,7 +163,7 @@ def cached(answer: Any) -> list[dict[str, Any]]:
 
 
 def layer_of(path: str, stack: str) -> int | None:
-    """The number of the layer a module or parameter of that path is in."""
+    """Number of the layer that contains the module or parameter at `path`; None outside of layers."""
     if not path.startswith(f"{stack}."):
         return None
     number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]
@@ -171,7 +171,7 @@ def layer_of(path: str, stack: str) -> int | None:
 
 
 def main_stack(sizes: dict[str, int]) -> str:
-    """The list of modules that holds most of the parameters."""
+    """List of modules with most of the parameters."""
     stacks: Counter[str] = Counter()
     for name, size in sizes.items():
         parts = name.split(".")
@@ -279,7 +279,7 @@ def lengths_within(config: Any) -> tuple[int, ...]:
 
 
 def describe(config: dict[str, Any]) -> dict[str, Any]:
-    """The description of one config, as plain data."""
+    """Description of one config, as plain data."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""The kinds of points: a function for each makes a job with a stable id."""
+"""Kinds of points: a function for each makes a job with a stable id."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ATTENTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A point and how it is measured."""
+    """A point and the function that measures it."""
 
     point: Point
     run: Callable[[Bench], Result]
@@ -51,7 +51,7 @@ def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0,
 
 
 def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int) -> Job:
-    """The products of `number` experts with the same number of tokens each."""
+    """Products of `number` experts with the same number of tokens each."""
     name, label = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}"
     return _job(device, name, label, 0.6, grouped.measure_grouped, dtype, number, tokens, n, k, expected_s=0.8)
 
@@ -154,8 +154,8 @@ def convolutional(device: Device, dtype: str, channels: int, image: int, batch: 
     return _job(device, name, label, 2.0, variants.measure_convolutional, dtype, channels, image, batch)
 
 
-def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
-    """A collective among `ranks` GPUs or processes of this machine, or with `nodes` among those torchrun started on that many."""
+def collective_job(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
+    """A collective among `ranks` GPUs or processes of this machine, or, with `nodes`, among the ranks that torchrun started on these nodes."""
     sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
     name, label = f"collective/{op}/{ranks}", f"{op.replace('_', '-')} of {ranks}"
     if nodes > 1:
@@ -191,7 +191,7 @@ def _job(
     grace_s: float = 0.0,
     needs_bytes: float = 0.0,
 ) -> Job:
-    """The job `name`, whose first part is its kind; `given` goes to `measure` after the bench and the point."""
+    """Job `name`, whose first part is its kind; `given` goes to `measure` after the bench and the point."""
     point = Point(
         id=name,
         kind=name.partition("/")[0],

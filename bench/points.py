@@ -1,4 +1,4 @@
-"""The state that all measured points share, and the conversion of their samples to a result."""
+"""State shared by all measured points, and conversion of samples to a result."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from bench.kinds.ranks import Group
 from bench.machine import nvml
 from bench.machine.environment import Device
 from bench.protocol import Point, Result, plain_result
-from bench.timing import CpuTimer, KeepsBusy, Timed, Timer, measure
+from bench.timing import CpuTimer, KeepsBusy, Timer, Timing, measure
 
 
 class UnsupportedError(Exception):
-    """Failure of the device, or of torch on it, to do the work of a point; the message is the reason."""
+    """The device, or torch on it, cannot do the work of a point; the message is the reason."""
 
 
 class TooSlowError(Exception):
-    """Refusal of a call that would take longer than the whole point may; the message states the time."""
+    """A call would take longer than the time limit of the whole point; the message states the time."""
 
 
 @dataclass(slots=True)
 class Bench:
-    """The device under test and the state of the run."""
+    """The measured device and the state of the run."""
 
     device: Device
     timer: Timer
@@ -41,9 +41,9 @@ class Bench:
     used_before_bytes: float | None = None
     """Memory of the GPU in use before this process used any."""
     group: Group | None = None
-    """The ranks that torchrun started, once they have joined."""
+    """Ranks that torchrun started, once they have joined."""
 
-    def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timed:
+    def time(self, call: Callable[[], Any], cap_s: float, *, whole: bool = True, timer: Timer | None = None) -> Timing:
         """Sample `call`; `whole`: it keeps every thread busy from end to end."""
         threads = (self.device.threads if whole else 0) if self.device.is_cpu else None
         first: list[nvml.Reading] = []
@@ -68,7 +68,7 @@ class Bench:
             clock.keep_busy(call, timed.call_s)
         return self._with_telemetry(timed, first)
 
-    def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:
+    def _with_telemetry(self, timed: Timing, first: list[nvml.Reading]) -> Timing:
         """`timed` with the device's telemetry around the samples, and the resulting status."""
         telemetry: dict[str, Any] = {}
         held = ""
@@ -91,7 +91,7 @@ class Bench:
 
 
 def timer_for(device: Device) -> Timer:
-    """The clock for the device."""
+    """Timer for the device."""
     if device.is_cpu:
         return CpuTimer()
     from bench.machine.cuda import CudaTimer
@@ -100,7 +100,7 @@ def timer_for(device: Device) -> Timer:
 
 
 def rate_result(
-    point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
+    point: Point, timed: Timing, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
 ) -> Result:
     """A result of `amount` (FLOP or bytes of one call) ÷ the time of a call."""
     low, high = amount / timed.high_s, amount / timed.low_s
@@ -108,7 +108,7 @@ def rate_result(
     return replace(plain, dtype=dtype, low=low, high=high, **samples_of(timed), **facts)
 
 
-def samples_of(timed: Timed, share: float = 1.0) -> dict[str, Any]:
-    """The samples of a result, each times `share`, with six digits, which is finer than the resolution of the clock."""
+def samples_of(timed: Timing, share: float = 1.0) -> dict[str, Any]:
+    """Samples of a result, each times `share`, with six digits, which is finer than the resolution of the clock."""
     samples_s = tuple(float(f"{sample * share:.6g}") for sample in timed.samples_s)
     return {"samples_s": samples_s, "spread": round(timed.spread, 6), "telemetry": timed.telemetry}

@@ -1,4 +1,4 @@
-"""The worker's messages, one JSON object per line, and the names of machines in results.
+"""Messages of the worker, one JSON object per line, and the names of machines in results.
 
 The only part of `bench` that the planner imports. A reader ignores unknown message types and keys, and lines that are cut short, so an
 older planner can listen to a newer worker and vice versa.
@@ -24,7 +24,7 @@ over model or batch sizes; `collectives` what ranks do together, including those
 first run on a new kind of device has to show, in addition to its expected figures; `smoke` is the self-test: three tiny points, not used for planning.
 """
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
-"""The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
+"""Maximum time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")
 """Statuses whose value may be used as it is; the others are stored for inspection."""
 
@@ -57,7 +57,7 @@ class Point:
     id: str
     """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
     kind: str
-    """'gemm', 'copy', 'train', …: the operation, and with it the unit of the value."""
+    """Operation, which determines the unit of the value: 'gemm', 'copy', 'train', …"""
     label: str
     device: str
     """Device on which it runs: 'cpu' or 'cuda:0'."""
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The start of a point."""
+    """Start of a point."""
 
     type: ClassVar[str] = "start"
     point: str
@@ -207,7 +207,7 @@ class Bye:
 
     type: ClassVar[str] = "bye"
     reason: str
-    """'finished', 'stopped', 'wall-cap' or 'failed'."""
+    """Reason for the end: 'finished', 'stopped', 'wall-cap' or 'failed'."""
 
 
 Message = Hello | Plan | Start | Progress | Result | Skip | Error | Heartbeat | Bye
@@ -224,7 +224,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """The message in `line`, or None when it is cut short, of an unknown type, or lacks a required field."""
+    """Message in `line`, or None when it is cut short, of an unknown type, or lacks a required field."""
     try:
         body = json.loads(line)
     except (ValueError, RecursionError):
@@ -249,7 +249,7 @@ class MessageReader:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Iterator[Message]:
-        """The messages completed by `chunk`."""
+        """Messages completed by `chunk`."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             message = decode(line)
@@ -280,7 +280,7 @@ def hidden(identifier: str) -> str:
 
 
 def utc_now() -> str:
-    """The time of a result, ISO 8601."""
+    """Time of a result, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

@@ -30,7 +30,7 @@ def remaining_jobs(jobs: Sequence[Job], done: Iterable[str], never: Iterable[str
 
 
 def last_results(journal: str | None) -> dict[str, Result]:
-    """The last result of each point in a journal, by point id; empty without a journal."""
+    """Last result of each point in a journal, by point id; empty without a journal."""
     results: dict[str, Result] = {}
     try:
         text = Path(journal).read_bytes() if journal else b""
@@ -43,7 +43,7 @@ def last_results(journal: str | None) -> dict[str, Result]:
 
 
 def best_rates(results: Mapping[str, Result]) -> dict[str, float]:
-    """The rates that `Bench.best_flop_per_s` holds after `results`."""
+    """Rates that `Bench.best_flop_per_s` holds after `results`."""
     best: dict[str, float] = {}
     for one in results.values():
         name = {"gemm": f"{one.dtype}", "train": f"train/{one.dtype}"}.get(one.kind)
@@ -53,7 +53,7 @@ def best_rates(results: Mapping[str, Result]) -> dict[str, float]:
 
 
 def smallest_bytes(jobs: Iterable[Job], points: Iterable[str]) -> float:
-    """Bytes of the smallest of the `points` that ran out of memory; infinite where no size is known."""
+    """Bytes of the smallest of the `points` that ran out of memory; infinite if no size is known."""
     too_large = frozenset(points)
     return min((job.needs_bytes for job in jobs if job.point.id in too_large and job.needs_bytes), default=float("inf"))
 
@@ -63,7 +63,7 @@ DRIFT = 0.03
 
 
 class Rounds:
-    """The results of one run's rounds so far."""
+    """Results of one run's rounds so far."""
 
     def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None, share: float = MEDIAN) -> None:
         """Results of `points`, which names each point once for every coming round; `earlier`: results of previous rounds, by point.
@@ -93,7 +93,7 @@ class Rounds:
         return bool(done) and all(one.value is None for one in done or ())
 
     def unfinished(self) -> list[Result]:
-        """The results of points whose remaining rounds are cancelled, as if they were complete."""
+        """Results of points whose remaining rounds are cancelled, as if they were complete."""
         return [replace(one, rounds=one.round) for one in self._last.values() if one.round < one.rounds]
 
 

@@ -16,7 +16,7 @@ from bench.study import AXES, DEPTH_LAWS
 
 
 def options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the options; ends the process with a message where they are wrong."""
+    """Parse the options; ends the process with a message if they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a device; JSON lines out, one message a line.")
     parser.add_argument(
         "--suite",
@@ -28,7 +28,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--journal", metavar="PATH", help="append every result here as it is taken")
     parser.add_argument("--skip", nargs="*", default=[], metavar="ID", help="points not to measure")
     parser.add_argument("--skip-if", metavar="FINGERPRINT", help="skip them only where machine and software are these")
-    parser.add_argument("--shapes", nargs="*", default=[], type=_shape, metavar="MxNxK", help="products to measure besides")
+    parser.add_argument("--shapes", nargs="*", default=[], type=_shape, metavar="MxNxK", help="further products to measure")
     parser.add_argument(
         "--ranks", type=int, help="GPUs or processes of the collectives (default: all GPUs; two processes on a CPU)"
     )
@@ -39,7 +39,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, help="of the study's models (default: as fits the device)")
     parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
     parser.add_argument("--done", nargs="*", default=[], metavar="ID", help="rounds an earlier worker of this run has measured")
-    parser.add_argument("--never", nargs="*", default=[], metavar="ID", help="points this run is through with")
+    parser.add_argument("--never", nargs="*", default=[], metavar="ID", help="points that this run has finished")
     parser.add_argument("--too-large", nargs="*", default=[], metavar="ID", help="the ones among them that ran out of memory")
     parser.add_argument("--elapsed-s", type=float, default=0.0, help="of the run, before this worker")
     parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
@@ -61,7 +61,7 @@ def _depth_law(text: str) -> str:
 
 
 FAILED = 3
-"""Exit status when nothing could be measured; the last message is the reason."""
+"""Exit status if nothing could be measured; the last message is the reason."""
 GRACE_S = 60.0
 """Seconds that a point in progress may take after the time limit; then the process ends itself."""
 LONGEST_TIMER_S = 7 * 86400.0
@@ -83,7 +83,7 @@ class Run:
         self._last_progress = 0.0
 
     def stopping(self) -> bool:
-        """Whether to end at the next sample."""
+        """True if the run has to end at the next sample."""
         return bool(self.reason)
 
     def stop(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The training steps of the study of compute per dollar, the most informative first.
+"""Training steps of the study of compute per dollar, the most informative first.
 
 Along the axis of width the model grows at 1024 tokens a step; along the axis of batch the model stays and the tokens grow.
 The ends and the middle come first, so that a run that is cut short has covered the whole range.
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def needs_bytes(self) -> float:
-        """Memory it takes, roughly; steps larger than one that ran out of memory are not tried."""
+        """Approximate memory; steps larger than one that ran out of memory are not tried."""
         tokens, shape = self.batch * self.sequence, self.shape
         activations = LOGIT_BYTES * shape.vocabulary + LAYER_BYTES * shape.width * shape.depth
         return float(STATE_BYTES * shape.parameters + tokens * activations)
@@ -64,7 +64,7 @@ def depth_of(width: int, law: str) -> int:
 
 
 def steps(options: StudyOptions, *, on_cpu: bool, memory_bytes: float) -> list[Step]:
-    """The steps that may fit `memory_bytes`, in order."""
+    """Steps that may fit `memory_bytes`, in order."""
     vocabulary = options.vocabulary or (CPU_VOCABULARY if on_cpu else GPU_VOCABULARY)
 
     def shape(width: int) -> Qwen3Shape:

@@ -1,4 +1,4 @@
-"""The points of each suite, the most informative first, so that a run stopped early has measured what matters most."""
+"""Points of each suite, the most informative first, so that a run stopped early has measured what matters most."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROUND_CAP_S = 0.6
 QUICK_CAP_S = 0.4
 """Seconds for a model's products in the quick suite, so that the suite keeps its own time limit."""
 QUICK_CPU_BYTES = 64 * 2**20
-"""Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
+"""Maximum number of bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
 HOST_BOUND_TOKENS = 64
 """Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
@@ -61,18 +61,18 @@ class SuiteOptions:
     ranks: int = 1
     """Number of GPUs, or CPU processes, of the collectives."""
     world: World | None = None
-    """The ranks that torchrun started; None where it did not start this process."""
+    """Ranks that torchrun started; None if it did not start this process."""
 
 
 def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> list[Job]:  # frozen
-    """The points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
+    """Points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
     if suite == "study":
         steps = study.steps(options.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
     if suite == "collectives":
         if options.world is not None:
-            return [make.together(device, op, options.world.ranks, options.world.nodes) for op in OPERATIONS]
-        return [make.together(device, op, options.ranks) for op in OPERATIONS if options.ranks > 1]
+            return [make.collective_job(device, op, options.world.ranks, options.world.nodes) for op in OPERATIONS]
+        return [make.collective_job(device, op, options.ranks) for op in OPERATIONS if options.ranks > 1]
     if suite == "prove":
         return _prove(device)
     if suite == "smoke":
@@ -93,7 +93,7 @@ def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> 
 
 
 def _quick_cpu(device: Device) -> list[Job]:
-    """First figures within seconds; all sizes small enough for a laptop."""
+    """Points of the quick suite on a CPU: first figures within seconds, with sizes small enough for a laptop."""
     return [
         make.gemm(device, "bf16", 1024, 1024, 1024),
         make.gemm(device, "fp32", 1024, 1024, 1024),
@@ -118,12 +118,12 @@ def _quick_cpu(device: Device) -> list[Job]:
 
 
 def half(device: Device) -> str:
-    """The 16-bit dtype that the device has units for: below compute capability 8.0 (T4, V100) that is fp16."""
+    """16-bit dtype that the device has units for: below compute capability 8.0 (T4, V100) that is fp16."""
     return "fp16" if device.capability is not None and device.capability < matmul.CUDA_NEEDS["bf16"] else "bf16"
 
 
 def _quick_gpu(device: Device) -> list[Job]:
-    """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps limited by device and host."""
+    """Points of the quick suite on a GPU: large products for ceilings, model-shaped and thin ones for the knee, then training steps."""
     main = half(device)
     found = [
         make.gemm(device, main, 8192, 8192, 8192),
@@ -155,7 +155,7 @@ def _quick_gpu(device: Device) -> list[Job]:
 
 
 def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> list[Job]:
-    """The points that determine the ceilings in rounds with others between them, then whole models; long points come last."""
+    """Points that determine the ceilings in rounds with others between them, then whole models; long points come last."""
     decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
     models = [job for job in quick if job.point.kind == "train"]
@@ -169,7 +169,7 @@ def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> li
     rounds = [list(decisive) for _ in range(ROUNDS)]
     for number, jobs_of_round in enumerate(rounds[1:], 1):
         random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
-    collectives = [make.together(device, op, options.ranks) for op in OPERATIONS] if options.ranks > 1 else []
+    collectives = [make.collective_job(device, op, options.ranks) for op in OPERATIONS] if options.ranks > 1 else []
     late = [job for job in more if job.point.kind == "train-compiled"]
     early = [job for job in more if job not in late]
     return [make.context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]
@@ -235,7 +235,7 @@ def _more_gpu(device: Device) -> list[Job]:
 
 
 def _prove(device: Device) -> list[Job]:
-    """Every kind of point once, the ways of flushing a cache side by side, and each fault."""
+    """Points of the suite `prove`: every kind once, all ways of flushing a cache, and each fault."""
     whole = bandwidth.working_set_bytes(device)
     steps = [job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in PROVED]
     quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)

@@ -1,4 +1,4 @@
-"""Repeated timing of one call, with a judgement of how far the result can be trusted.
+"""Repeated timing of one call, with a status that says how far the result can be trusted.
 
 The figure is a quantile of single calls: the median on a GPU, the lower quartile on a CPU, where other programs only add time.
 Its interval comes from order statistics, so no distribution is assumed. On a shared machine it can be wrong by a factor of ten while
@@ -35,13 +35,13 @@ MEDIAN, LOWER_QUARTILE = 0.5, 0.25
 """Shares of the calls that are faster than the figure. The fastest call would be even more stable (Chen and Revels, Robust benchmarking in
 noisy environments, 2016), but too fast for lasting work: a clock is higher for a moment than for a minute."""
 FEWEST, MOST = 10, 200
-"""Fewest and most samples of a call."""
+"""Minimum and maximum number of samples of a call."""
 LONG_ENOUGH_S = 0.3
 """Shortest time of sampling, so that one scheduler slice does not decide."""
 
 
 class Stopped(Exception):  # noqa: N818  # an order, not an error
-    """Signal that the run has to stop; raised between two samples."""
+    """The run has to stop; raised between two samples."""
 
 
 class Timer(Protocol):
@@ -69,8 +69,8 @@ class KeepsBusy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """The samples of one call."""
+class Timing:
+    """Samples of one call."""
 
     samples_s: tuple[float, ...]
     call_s: float
@@ -83,16 +83,16 @@ class Timed:
     status: str
     detail: str
     telemetry: dict[str, Any] = field(default_factory=dict)
-    """The device while samples were taken."""
+    """Telemetry of the device while samples were taken."""
 
 
 def median(samples: Sequence[float]) -> float:
-    """The middle value."""
+    """Middle value."""
     return quantile(samples, 0.5)
 
 
 def quantile(samples: Sequence[float], share: float) -> float:
-    """The value below which `share` of the samples lie, interpolated linearly."""
+    """Value below which `share` of the samples lie, interpolated linearly."""
     ordered = sorted(samples)
     place = share * (len(ordered) - 1)
     below = math.floor(place)
@@ -129,10 +129,10 @@ def judge(samples: Sequence[float]) -> tuple[str, str, float]:
     return "ok", "", spread
 
 
-def timed_of(samples: Sequence[float], share: float = MEDIAN) -> Timed:
-    """The samples with their quantile, its interval, and how far they can be trusted by themselves."""
+def timing_of(samples: Sequence[float], share: float = MEDIAN) -> Timing:
+    """Timing from samples: their quantile, its interval, and a status from their spread."""
     status, detail, spread = judge(samples)
-    return Timed(tuple(samples), quantile(samples, share), *quantile_interval(samples, share), spread, status, detail)
+    return Timing(tuple(samples), quantile(samples, share), *quantile_interval(samples, share), spread, status, detail)
 
 
 def measure(
@@ -145,7 +145,7 @@ def measure(
     threads: int | None = None,
     share: float = MEDIAN,
     settled: Callable[[], None] = lambda: None,
-) -> Timed:
+) -> Timing:
     """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed; raises `Stopped` once `stopping` returns True.
 
     `threads`: CPU threads that the call keeps busy, to detect competing load; 0: only waiting is checked, since parts of the call
@@ -166,7 +166,7 @@ def measure(
         known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * quantile(samples, share)
         if known or len(samples) >= MOST or elapsed >= cap_s:
             break
-    timed = timed_of(samples, share)
+    timed = timing_of(samples, share)
     if threads is not None and (crowding := CpuUse.now().crowding_since(before, threads if rough_s >= LONG_CALL_S else 0)):
         return replace(timed, status="shared", detail=crowding)
     return timed
@@ -174,12 +174,12 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """The time that this process ran and waited, to distinguish a slow device from a busy one."""
+    """Time that this process ran and waited, to distinguish a slow device from a busy one."""
 
     wall_s: float
     running_s: float
     waiting_s: float | None
-    """Time that its threads were ready to run but had no core (Linux); None where the system does not state it."""
+    """Time that its threads were ready to run but had no core (Linux); None if the system does not state it."""
     machine: tuple[float, float] | None = None
     """Total busy and idle seconds of all cores of the machine (Linux)."""
 
@@ -190,7 +190,7 @@ class CpuUse:
         return cls(time.perf_counter(), spent.user + spent.system, _waited_s(), _machine_s())
 
     def crowding_since(self, before: CpuUse, threads: int) -> str:
-        """Reason why a figure taken in between is disturbed by others; empty where it is not."""
+        """Reason why a figure taken in between is disturbed by others; empty if it is not."""
         wall = (self.wall_s - before.wall_s) * threads
         running = self.running_s - before.running_s
         if self.waiting_s is not None and before.waiting_s is not None:

@@ -1,7 +1,7 @@
-"""The process that measures: it runs the points of a suite in order and reports every step.
+"""The measuring process, which runs the points of a suite in order and reports every step.
 
 Output of libraries cannot get into the messages, because standard output is redirected to standard error before torch is
-loaded. The run survives the terminal it was started from, up to the time limit of its suite.
+loaded. The run continues after its terminal is closed, up to the time limit of its suite.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IDLE_S = 1.0
 """Idle time after which a busy GPU works for others: the period over which a driver reports utilisation."""
 KEPT_BYTES = 256 * 2**20
-"""Most memory that may stay allocated after a failed point; with more, the next points would lack it."""
+"""Maximum memory that may stay allocated after a failed point; with more, later points would lack memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
 
 
 def _hello(device: Device) -> protocol.Hello:
-    """The first message: the device and its conditions."""
+    """First message: the device and its conditions."""
     from bench.machine import environment
 
     return protocol.Hello(
@@ -144,7 +144,7 @@ def _suite_options(options: argparse.Namespace, device: Device) -> SuiteOptions:
 
 
 def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
-    """The device under test, with its own telemetry where available."""
+    """The measured device, with its own telemetry if available."""
     from bench.machine import environment, nvml
     from bench.points import Bench, timer_for
 
@@ -162,7 +162,7 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
 
 
 def _crowded(bench: Bench) -> str:
-    """Reason why present figures are shared; empty where no other program works on the GPU."""
+    """Reason why present figures are shared; empty if no other program works on the GPU."""
     from bench.machine import nvml
 
     busy = bench.meter.busy_percent() if bench.meter is not None else None
@@ -231,7 +231,7 @@ def _soak(run: Run, device: Device, point: protocol.Point, soak_s: float, later_
 
 
 def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> protocol.Error | str:
-    """Measure one point and send its result; returns its status, or an error when the process cannot go on."""
+    """Measure one point and send its result; returns its status, or an error if the process cannot continue."""
     from bench.points import TooSlowError, UnsupportedError
     from bench.timing import Stopped
 
@@ -249,7 +249,7 @@ def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> protocol
     except UnsupportedError as refused:
         status = "unsupported"
         run.channel.send(rounds.add(protocol.plain_result(point, None, "", {}, status, str(refused))))
-    except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
+    except Exception as failure:  # noqa: BLE001  # an error of torch is the result of this point; others are still measured
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in protocol.OUT_OF_MEMORY)
         status = "oom" if memory else "error"
@@ -269,7 +269,7 @@ def _allocated(bench: Bench) -> float:
 
 
 def _release(bench: Bench, point: protocol.Point, *, failed: bool, held_bytes: float) -> protocol.Error | None:
-    """Release the point's memory; returns an error where the device is broken or the memory stays allocated."""
+    """Release the point's memory; returns an error if the device is broken or the memory stays allocated."""
     if failed:
         gc.collect()
     if bench.device.is_cpu:

@@ -24,7 +24,7 @@ class Problem(NamedTuple):
     where: str
     """A file path, a preset name, `--set`, or a line number of standard input."""
     key: str
-    """Dotted name of the field; empty when the whole document is at fault."""
+    """Dotted name of the field; empty if the whole document is at fault."""
     message: str
     """The given and the accepted values, in one sentence."""
     nearest: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def user_path(text: str | Path) -> Path:
-    """`text` as a path, with the home folder in place of a leading ~; raises `UserError` where there is no such home."""
+    """`text` as a path, with the home folder in place of a leading ~; raises `UserError` if there is no such home."""
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
@@ -38,7 +38,7 @@ def user_path(text: str | Path) -> Path:
 
 
 def kind_of(path: Path) -> int:
-    """The `stat.S_IFMT` of what lies at `path`; 0 where nothing does, or for a name that no file can have."""
+    """The `stat.S_IFMT` of what lies at `path`; 0 if nothing does, or for a name that no file can have."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
     except (OSError, ValueError):
@@ -153,7 +153,7 @@ def _said_of_toml(error: TOMLDecodeError) -> str:
 
 
 def check_depth(found: object, where: str, key: str = "") -> None:
-    """Raises `UserError` for tables and lists that are nested deeper than `MOST_DEPTH`."""
+    """Raise `UserError` for tables and lists that are nested deeper than `MOST_DEPTH`."""
     level = [found] if isinstance(found, (dict, list)) else []
     for _ in range(MOST_DEPTH):
         level = [

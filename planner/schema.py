@@ -16,7 +16,7 @@ from planner.numbers import in_unit, written_number
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
-"""Most faults reported of one document; with more it is another kind of document."""
+"""Maximum number of faults reported of one document; with more it is another kind of document."""
 MOST_NAMED = 4
 """Keys of a table that are named where one is accepted."""
 UNITS_OF_KEYS = {"s": "s", "h": "h", "usd": "$", "w": "W"}

@@ -76,7 +76,7 @@ class PlannerApp(BaseApp):
         return screen
 
     def compose(self) -> ComposeResult:
-        """The frames of the panes; their content comes once the screen is up."""
+        """Frames of the panes; their content comes once the screen is up."""
         yield Headline(symbols=self.symbols)
         yield AnswerLine(symbols=self.symbols)
         yield Tabs()
@@ -105,7 +105,7 @@ class PlannerApp(BaseApp):
 
     def _begin(self) -> None:
         """Work after the first paint: the content of the panes, the first plan, this machine."""
-        from widgets.opening import begin
+        from widgets.start import begin
 
         self.run_worker(begin(self), group="open", exit_on_error=False)
 
@@ -117,7 +117,7 @@ class PlannerApp(BaseApp):
         self.session_thread.close()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The pane of the focused widget is the active one."""
+        """Make the pane of the focused widget the active one."""
         if self.leaving:
             return
         name = next((node.id for node in event.widget.ancestors_with_self if node.id in PANES), None)
@@ -247,7 +247,7 @@ class PlannerApp(BaseApp):
             self.call_after_refresh(self._show_beside_row)
 
     def _show_beside_row(self) -> None:
-        """The price's date and the keys of the row, once the row itself is drawn."""
+        """Price's date and the keys of the row, once the row itself is drawn."""
         self.refresh_headline()
         self.refresh_keys()
 

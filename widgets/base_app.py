@@ -17,7 +17,7 @@ from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import scroll_bar, theme
 from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -47,7 +47,7 @@ FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-vie
 
 
 class BaseApp(MendedApp):
-    """The state of the program, and its interface for actions and screens."""
+    """State of the program, and its interface for actions and screens."""
 
     ACTION_GROUPS: ClassVar[Mapping[str, Sequence[Action]]] = {}
     """Heading in the help -> its actions."""
@@ -62,9 +62,9 @@ class BaseApp(MendedApp):
         self.plan_loop = PlanLoop(self.session_thread, self.post_message)
         self.plan: Plan | None = None
         self.planned: tuple[dict[str, Any], str] = {}, ""
-        """The workload that `plan` answers, and the file it came from."""
+        """Workload that `plan` answers, and the file it came from."""
         self.asked: tuple[dict[str, Any], str] = {}, ""
-        """The workload that was asked for last, and the file it came from."""
+        """Workload that was asked for last, and the file it came from."""
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
@@ -81,7 +81,7 @@ class BaseApp(MendedApp):
         self.warned: set[str] = set()
         """Notice given to the user about the measurements."""
         self.here = ""
-        """The devices of this machine, in words."""
+        """Devices of this machine, in words."""
         self.active_pane = "ranking"
         self.keymap: dict[str, str] = dict(self.options.keymap)
         """Action id -> keys, where the user remapped them."""
@@ -107,19 +107,19 @@ class BaseApp(MendedApp):
 
     @property
     def content(self) -> Panes:
-        """The panes' content; raises RuntimeError before they have any."""
+        """Panes' content; raises RuntimeError before they have any."""
         if self.panes is None:
             raise RuntimeError("the panes have no content yet")
         return self.panes
 
     @property
     def table(self) -> Ranking:
-        """The ranking's rows."""
+        """Ranking's rows."""
         return self.content.ranking.table
 
     @property
     def form(self) -> Form:
-        """The workload form."""
+        """Workload form."""
         return self.content.form
 
     @property
@@ -134,9 +134,9 @@ class BaseApp(MendedApp):
 
     def exit(self, *given: Any, **named: Any) -> None:
         """Leave, and save the screen for the next start."""
-        from widgets.remembered import remember
+        from widgets.saved_screen import save_screen
 
-        remember(self)
+        save_screen(self)
         super().exit(*given, **named)
 
     @property
@@ -202,16 +202,16 @@ class BaseApp(MendedApp):
     # what actions and screens ask for
 
     async def ask(self, question: Callable[[Session], Answer]) -> Answer:
-        """The session's answer to `question`, worked out away from the screen; raises what that raises."""
+        """Session's answer to `question`, worked out away from the screen; raises what that raises."""
         return await self.session_thread.ask(question)
 
     async def ask_of_plan(self, question: Callable[[Session, Workload], Answer]) -> Answer:
-        """The session's answer about the workload that was planned last; raises what that raises."""
+        """Session's answer about the workload that was planned last; raises what that raises."""
         workload, where = self.planned
         return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
 
     async def search(self, question: Callable[..., Answer], *rows: PlanRow) -> Answer:
-        """The answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
+        """Answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
         return await self.session_thread.search(question, PlanQuestion(*self.planned, self.basis), *rows)
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
@@ -222,7 +222,7 @@ class BaseApp(MendedApp):
         self.run_worker(self.plan_loop.ask(self.asked[0], where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
-        """The current state of an action; with plain signs its keys are in words, as arrows would read like letters."""
+        """Current state of an action; with plain signs its keys are in words, as arrows would read like letters."""
         state = action.state(self, self.keymap.get(action.id))
         return state._replace(keys=state.keys.translate(KEYS_IN_WORDS)) if self.options.ascii_only else state
 
@@ -239,7 +239,7 @@ class BaseApp(MendedApp):
 
         if not event.is_printable:
             return
-        if isinstance(self.focused, Entry):
+        if isinstance(self.focused, TextField):
             self.focused.post_message(events.Key(event.key, event.character))
         elif isinstance(self.screen, NarrowedList):
             self.screen.keep(event)

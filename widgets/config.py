@@ -26,14 +26,14 @@ TABLES = {"keys", "app"}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Content of the file; empty when there is none."""
+    """Content of the file; empty if there is none."""
 
     keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     theme: str | None = None
 
 
 def read(config: Path | None, actions: Collection[str]) -> tuple[Settings, Problems]:
-    """The settings of the folder (None: the user's own), and everything in the file that cannot be used.
+    """Settings of the folder (None: the user's own), and everything in the file that cannot be used.
 
     `actions`: ids of the actions whose keys may be remapped.
     """

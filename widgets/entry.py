@@ -1,4 +1,4 @@
-"""The console script `gpu-planner`: ends quietly at Ctrl+C from its first line on, before anything slower is imported."""
+"""Console script `gpu-planner`: ends quietly at Ctrl+C from its first line on, before anything slower is imported."""
 
 import _signal  # type: ignore[import-not-found]  # built in: `signal` and what it imports take three milliseconds to read
 

@@ -1,4 +1,4 @@
-"""The console script: opens the terminal program, or hands over to the command line.
+"""Console script: opens the terminal program, or hands over to the command line.
 
 Nothing but the standard library is imported until it is known which of the two is wanted.
 """

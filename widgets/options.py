@@ -42,7 +42,7 @@ class AppOptions(NamedTuple):
     demo: bool = False
     """Show the recording that is shipped."""
     today: dt.date | None = None
-    """The date the age of prices is counted from; None: the clock's."""
+    """Date the age of prices is counted from; None: the clock's."""
     keymap: Mapping[str, str] = MappingProxyType({})
     """Action id -> keys, separated by commas."""
     open_session: Callable[[], Session] | None = None

@@ -56,7 +56,7 @@ _PLAIN = str.maketrans(
 )
 _SPREAD = r"±([\d.,]+) %"
 _CUT = r"[ -~]…"
-"""The end of what was cut, with the sign before it, which leaves room for two dots."""
+"""End of what was cut, with the sign before it, which leaves room for two dots."""
 _SEPARATOR = r"(?<!\S)·(?!\S)"
 """A dot between two parts of a line, which a dash would make a minus, or the key of that name."""
 
@@ -65,7 +65,7 @@ class CleanText(LineFilter):
     """No sign that a terminal obeys, whoever wrote it; what took no cell leaves none."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, their text clean and as wide as before."""
+        """Segments, their text clean and as wide as before."""
         del background
         return [segment if segment.text.isprintable() else segment._replace(text=_cleaned(segment.text)) for segment in segments]
 
@@ -78,13 +78,13 @@ class PlainText(LineFilter):
     """Every cell in ASCII, borders included: with another encoding Textual would write replacement marks."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, their text in ASCII and as wide as before."""
+        """Segments, their text in ASCII and as wide as before."""
         del background
         return [segment if segment.text.isascii() else segment._replace(text=_drawn(segment)) for segment in segments]
 
 
 def _drawn(segment: Segment) -> str:
-    """The text in ASCII; the end of a scroll bar's thumb within a cell is left out."""
+    """Text in ASCII; the end of a scroll bar's thumb within a cell is left out."""
     if segment.style is not None and "@mouse.down" in segment.style.meta:
         return " " * cell_len(segment.text)
     return plain(segment.text)

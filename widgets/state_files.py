@@ -21,7 +21,7 @@ LAST_FAULT = "last-fault.txt"
 
 
 def state_folder(given: Path | None) -> Path:
-    """The folder given, or the user's own."""
+    """Folder given, or the user's own."""
     if given is not None:
         return given
     from planner import paths
@@ -30,7 +30,7 @@ def state_folder(given: Path | None) -> Path:
 
 
 def load_choices(state: Path | None) -> dict[str, str]:
-    """Remembered choices; empty when there are none that can be read."""
+    """Remembered choices; empty if there are none that can be read."""
     return {name: value for name, value in _document(state, CHOICES).items() if isinstance(value, str)}
 
 
@@ -40,7 +40,7 @@ def save_choices(state: Path | None, choices: dict[str, str]) -> WriteResult:
 
 
 def load_session(state: Path | None, name: str = "") -> dict[str, Any]:
-    """State of the screen as it was kept under a name, or else when it was left; empty when it cannot be read."""
+    """State of the screen as it was kept under a name, or else when it was left; empty if it cannot be read."""
     document = _document(state, _session_file(name))
     return document if _version(document) <= VERSION else {}
 
@@ -77,7 +77,7 @@ def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResul
 
 
 def _document(state: Path | None, name: str) -> dict[str, Any]:
-    """The file, whatever it holds; empty when it cannot be read."""
+    """File, whatever it holds; empty if it cannot be read."""
     with contextlib.suppress(UserError, ValueError, RecursionError):
         text = read_text(state_folder(state) / name)
         import json  # before the first paint where there is a file, and msgspec comes after it

@@ -1,1 +1,1 @@
-"""The kinds of work that are measured, each in one file with its arithmetic and its timing."""
+"""Kinds of work that are measured, each in one file with its arithmetic and its timing."""

@@ -51,7 +51,7 @@ def measure_triad(bench: Bench, point: Point, total_bytes: int) -> Result:
 
 
 def measure_read(bench: Bench, point: Point, total_bytes: int) -> Result:
-    """Bytes read per second by the sum of an array: nothing of size is written."""
+    """Bytes read per second by the sum of an array, which writes almost nothing."""
     source = torch.rand(total_bytes // 4, device=bench.device.torch_name)
     return _streamed(bench, point, source.sum, total_bytes, 4.0 * source.numel())
 

@@ -18,7 +18,7 @@ from bench.kinds.ranks import JOIN_S, Group
 from bench.machine import adapters
 from bench.points import Bench, UnsupportedError, rate_result
 from bench.protocol import Point, Result
-from bench.timing import Stopped, median, timed_of
+from bench.timing import Stopped, median, timing_of
 
 GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
 GPU_SHARE = 16
@@ -31,7 +31,7 @@ LOOK_S = 0.01
 
 
 def gpu_sizes(memory_bytes: float) -> tuple[int, ...]:
-    """The buffer sizes in bytes that fit a GPU."""
+    """Buffer sizes in bytes that fit a GPU."""
     return tuple(size for size in GPU_SIZES if size <= memory_bytes / GPU_SHARE)
 
 
@@ -60,7 +60,7 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, measured: dict[str,
     series = [(int(size), median(samples)) for size, samples in measured["series"]]
     largest, samples = measured["series"][-1]
     wire = bus_factor(op, ranks) * largest
-    timed = timed_of(samples)
+    timed = timing_of(samples)
     if bench.crowded:
         timed = replace(timed, status="shared", detail=bench.crowded)
     parameters = {
@@ -77,7 +77,7 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, measured: dict[str,
 
 
 def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
-    """Start the ranks, read the answer of the first one, end all of them."""
+    """Start the ranks, read the answer of the first one, and end all of them."""
     arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
     meeting = tempfile.mkdtemp(prefix="gpu-planner-ranks-")  # only readable by this user
     arguments += ["--store", f"{meeting}/store"]

@@ -1,4 +1,4 @@
-"""Deliberate faults: the run has to notice each, name it, and continue with a working device."""
+"""Deliberate faults, each of which the run has to notice and name before it continues with a working device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY = (
 
 
 def measure_fault(bench: Bench, point: Point, fault: str) -> Result:
-    """Seconds until the fault was noticed; an 'error' where it was not. Raises `UnsupportedError` where it cannot be made here."""
+    """Seconds until the fault was noticed; status 'error' if it was not. Raises `UnsupportedError` if it cannot be caused here."""
     begin = time.perf_counter()
     said = FAULTS[fault](bench)
     missed = said or _works(bench)
@@ -89,7 +89,7 @@ FAULTS: dict[str, Callable[[Bench], str]] = {
     "memory-held": _memory_held,
     "busy-neighbour": _neighbour,
 }
-"""Name of a fault -> function that returns why it was not noticed; '' where it was."""
+"""Name of a fault -> function that returns why it was not noticed; '' if it was."""
 
 
 def _gpu(bench: Bench) -> str:

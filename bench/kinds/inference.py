@@ -74,7 +74,7 @@ def measure_decode(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, ba
 
 
 def prompt_pass(model: Any, tokens: Any) -> Any:
-    """The token that follows each prompt."""
+    """Token that follows each prompt."""
     x = model.embedding(tokens)
     cosine, sine = (part.to(x.dtype) for part in rotary(tokens.shape[1], model.head_dim, x.device))
     for layer in model.layers:

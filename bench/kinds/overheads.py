@@ -13,7 +13,7 @@ from bench.kinds.training import training_step
 from bench.kinds.transformer import GPU_SHAPE
 from bench.points import Bench, UnsupportedError, samples_of
 from bench.protocol import Point, Result, plain_result
-from bench.timing import CpuTimer, Timed
+from bench.timing import CpuTimer, Timing
 
 OPERATORS = 200
 """Operators launched back to back in one sample."""
@@ -50,7 +50,7 @@ def _repeated(call: Callable[[], Any], bench: Bench) -> Callable[[], None]:
     return several
 
 
-def _latency(point: Point, timed: Timed, parameters: dict[str, Any]) -> Result:
+def _latency(point: Point, timed: Timing, parameters: dict[str, Any]) -> Result:
     share = 1.0 / parameters["operators"]
     plain = plain_result(point, timed.call_s * share, "s", parameters, timed.status, timed.detail)
     return replace(plain, low=timed.low_s * share, high=timed.high_s * share, **samples_of(timed, share))
@@ -107,7 +107,7 @@ def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Resu
 
 
 def resident_bytes() -> float | None:
-    """Resident memory of this process in bytes; None where the system does not report it."""
+    """Resident memory of this process in bytes; None if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as source:  # noqa: PTH123  # a path of the kernel, read once
             pages = int(source.read().split()[1])

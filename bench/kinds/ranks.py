@@ -26,7 +26,7 @@ GRAPHED_BYTES = 2**20
 JOIN_S = 120.0
 """Seconds that ranks may take to load torch and to meet, and that an order may take to arrive."""
 FEWER_ABOVE_S = 0.05
-"""Duration of a call above which it is repeated a quarter as often."""
+"""Duration of a call above which it is repeated only a quarter as often."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ranks that torchrun started, including this process."""
+    """Ranks that torchrun started, including this process."""
 
     rank: int
     ranks: int
@@ -76,7 +76,7 @@ class World:
 
     @classmethod
     def around(cls, environment: Mapping[str, str]) -> World | None:
-        """The ranks that torchrun's variables describe; None outside of torchrun, or where it started a single rank."""
+        """Ranks that torchrun's variables describe; None outside of torchrun, or where it started a single rank."""
         try:
             rank, ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
             local = int(environment.get("LOCAL_WORLD_SIZE", ranks))
@@ -105,7 +105,7 @@ class Group:
         self._given = 0
         self._place = "cuda" if on_gpu else "cpu"
         self.lost = ""
-        """Reason why the ranks can measure nothing any more; empty while they can."""
+        """Reason why the ranks can no longer measure; empty while they can."""
 
     def measure(self, op: str, sizes: Sequence[int]) -> dict[str, Any]:
         """Run `op` on all ranks and return its times; on rank 0. Raises errors of torch when a rank does not answer."""

@@ -16,7 +16,7 @@ from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
 from bench.products.matmul import FLOAT_TYPES, refuse_unsupported
 from bench.protocol import Point, Result
-from bench.timing import CpuTimer, Timed
+from bench.timing import CpuTimer, Timing
 
 ROPE_BASE = 1e6
 NORM_EPSILON = 1e-6
@@ -52,7 +52,7 @@ class Layer(nn.Module):  # type: ignore[misc]  # see RmsNorm
         self.down = nn.Linear(shape.ffn, shape.width, bias=False)
 
     def forward(self, x: Any, cosine: Any, sine: Any) -> Any:
-        """Residual stream in, residual stream out: (batch, sequence, width)."""
+        """Residual stream after the layer, (batch, sequence, width)."""
         q, k, v = self.projected(x, cosine, sine)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.shape.heads != self.shape.kv_heads)
         return self.finished(x, mixed)
@@ -69,14 +69,14 @@ class Layer(nn.Module):  # type: ignore[misc]  # see RmsNorm
         return q, k, heads(self.value(normed), self.shape.kv_heads).transpose(1, 2)
 
     def finished(self, x: Any, mixed: Any) -> Any:
-        """The residual stream after the attention `mixed` and the feed-forward."""
+        """Residual stream after the attention `mixed` and the feed-forward."""
         x = x + self.out(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
         normed = self.ffn_norm(x)
         return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
 
 
 class Qwen3(nn.Module):  # type: ignore[misc]  # see RmsNorm
-    """Token ids in, logits out."""
+    """Decoder from token ids to logits."""
 
     def __init__(self, shape: Qwen3Shape) -> None:
         super().__init__()
@@ -195,8 +195,8 @@ def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) ->
     }
 
 
-def flop_result(bench: Bench, point: Point, timed: Timed, flop: float, dtype: str, parameters: dict[str, Any]) -> Result:
-    """The FLOP/s of a whole pass or step of `flop`, with the highest memory use."""
+def flop_result(bench: Bench, point: Point, timed: Timing, flop: float, dtype: str, parameters: dict[str, Any]) -> Result:
+    """FLOP/s of a whole pass or step of `flop`, with the highest memory use."""
     peak = peak_memory_bytes(bench.device.torch_name)
     return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
 

@@ -1,4 +1,4 @@
-"""The shape of a Qwen3 decoder and the arithmetic of one training step, counted by formula (no torch needed).
+"""Shape of a Qwen3 decoder and the arithmetic of one training step, counted by formula (no torch needed).
 
 FLOPs are those of the model: a multiply-add counts two, attention counts its full square (no halving for causality, as
 PaLM, nanoGPT and torchtitan do), the backward pass counts twice the forward pass, and nothing recomputed counts.
@@ -44,7 +44,7 @@ class Qwen3Shape:
 
     @property
     def embedding_parameters(self) -> int:
-        """Number of weights in the token embedding, and in the output head where it has its own."""
+        """Number of weights in the token embedding, and in an untied output head."""
         return self.vocabulary * self.width * (1 if self.tied else 2)
 
     @property
@@ -74,7 +74,7 @@ CATALOGUED = ((256, 4, 32768), (1024, 5, 151936))
 
 
 def study_shape(width: int, depth: int, vocabulary: int) -> Qwen3Shape:
-    """The family of the width study: heads of 128, half as many key heads, feed-forward of three widths, tied."""
+    """Family of the width study: heads of 128, half as many key heads, feed-forward of three widths, tied."""
     heads = max(2, width // 128)
     plain = (width, depth, vocabulary) in CATALOGUED
     return Qwen3Shape(

@@ -151,7 +151,7 @@ class LoraLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by t
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Any) -> Any:
-        """The sum of both paths."""
+        """Sum of both paths."""
         return self.frozen(x) + self.up(self.down(x))
 
 

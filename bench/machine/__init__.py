@@ -1,1 +1,1 @@
-"""The measured device: its description by the system and its driver, and its clock."""
+"""The measured device: its description by the system and its driver, and its timer."""

@@ -1,4 +1,4 @@
-"""The network between machines: separate adapters for GPUs or one shared port, read from files of the kernel."""
+"""Network between machines: separate adapters for GPUs or one shared port, read from files of the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 ACTIVE = "ACTIVE"
 GPUS_AN_ADAPTER = 2
-"""Most GPUs that share an adapter that counts as their own (AWS p4d: 8 GPUs, 4 adapters)."""
+"""Maximum number of GPUs that share an adapter that counts as their own (AWS p4d: 8 GPUs, 4 adapters)."""
 
 
 def fabric_between(backend: str, local_ranks: int, environment: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def here(backend: str) -> dict[str, Any]:
 
 
 def _rdma_bits_per_s(root: Path) -> list[float]:
-    """Bits per second of each active RDMA port that a program may use here; 0 where the kernel does not report it."""
+    """Bits per second of each active RDMA port that a program may use here; 0 if the kernel does not report it."""
     if not any((root / "dev" / "infiniband").glob("uverbs*")):
         return []
     found = []

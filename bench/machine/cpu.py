@@ -39,7 +39,7 @@ def visible_cores() -> int:
 
 
 def instructions() -> tuple[str, ...]:
-    """The instruction sets among `INSTRUCTIONS` that this CPU has."""
+    """Instruction sets among `INSTRUCTIONS` that this CPU has."""
     for line in system_lines("/proc/cpuinfo"):
         key, _, value = line.partition(":")
         if key.strip() in {"flags", "Features"}:
@@ -82,7 +82,7 @@ def quota_cores() -> float | None:
 
 
 def system_lines(path: str) -> list[str]:
-    """The lines of a kernel file; empty when it does not exist."""
+    """Lines of a kernel file; empty if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as source:  # noqa: PTH123  # paths of the kernel, read once
             return source.readlines()

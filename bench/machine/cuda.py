@@ -170,7 +170,7 @@ def allocated_bytes(device: str) -> float:
 
 
 def trouble(device: str) -> str:
-    """The error with which a broken context answers a synchronisation; empty where the context works."""
+    """Error with which a broken context answers a synchronisation; empty if the context works."""
     try:
         torch.cuda.synchronize(device)
     except RuntimeError as broken:

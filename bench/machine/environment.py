@@ -1,4 +1,4 @@
-"""The device and the conditions of a measurement, by an allow-list: no host, user or path name gets into a result."""
+"""The measured device and its conditions. Only listed facts are read, so that no host, user or path name gets into a result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoDeviceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The device under test."""
+    """The measured device."""
 
     torch_name: str
     """'cpu' or 'cuda:0'."""
@@ -66,20 +66,20 @@ INFINITY_CACHE_BYTES = 256 * 2**20
 
 
 def amd_architecture(torch_name: str) -> str:
-    """'gfx942' for a GPU of AMD; empty for another, or a CPU."""
+    """Architecture of an AMD GPU, such as 'gfx942'; empty for others and for a CPU."""
     if torch_name == "cpu" or getattr(torch.version, "hip", None) is None:
         return ""
     return str(getattr(torch.cuda.get_device_properties(torch_name), "gcnArchName", ""))
 
 
 def last_cache_bytes(torch_name: str) -> float:
-    """Size of the last cache before a GPU's memory; 0 where it is not known."""
+    """Size of the last cache before a GPU's memory; 0 if it is not known."""
     l2_bytes = float(getattr(torch.cuda.get_device_properties(torch_name), "L2_cache_size", 0) or 0)
     return max(l2_bytes, float(INFINITY_CACHE_BYTES)) if amd_architecture(torch_name).startswith(("gfx94", "gfx95")) else l2_bytes
 
 
 def find_device(wanted: str) -> Device:
-    """The device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
+    """Device called 'cpu', 'cuda:N' or 'auto' (the first GPU, else the CPU). Raises `NoDeviceError`."""
     if wanted == "auto":
         wanted = "cuda:0" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
@@ -110,7 +110,7 @@ def within_quota(device: Device) -> Device:
 
 
 def machine_parts(device: Device) -> dict[str, Any]:
-    """The parts of `protocol.machine_key`."""
+    """Parts of `protocol.machine_key`."""
     if device.is_cpu:
         return {"device": device.name, "cores": cpu.visible_cores(), "arch": platform.machine()}
     uuid = uuid_of(device)
@@ -126,12 +126,12 @@ def uuid_of(device: Device) -> str | None:
 
 
 def local_ranks(device: Device) -> int:
-    """Number of GPUs that torch sees; on a CPU two processes where it has two cores, else one."""
+    """Number of GPUs that torch sees; on a CPU two processes if it has two cores, else one."""
     return min(2, cpu.visible_cores()) if device.is_cpu else torch.cuda.device_count()
 
 
 def software_parts(device: Device) -> dict[str, Any]:
-    """The parts of the second half of `protocol.fingerprint`: versions to the minor one, threads, method."""
+    """Parts of the second half of `protocol.fingerprint`: versions to the minor one, threads, method."""
     return {
         "method": METHOD,
         "torch": _minor(torch.__version__),

@@ -1,6 +1,6 @@
 """NVIDIA's management library around a timed region of one GPU: clocks, power, energy, throttling, hardware counters.
 
-It is called through ctypes, so that a foreign interpreter needs nothing but torch. It is read once before the first sample and once after
+It is called through ctypes, so that another interpreter needs only torch. It is read once before the first sample and once after
 the last, never in between, because a call during the timed region could disturb it (a result states `readings`: 2). Missing values are left
 out; nothing here ends a run.
 """
@@ -88,7 +88,7 @@ class _GpmRequest(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The device at one moment."""
+    """State of the device at one moment."""
 
     at_s: float
     figures: dict[str, float]
@@ -188,7 +188,7 @@ class Meter:
         self._samples = []
 
     def _gpm_samples(self) -> list[ctypes.c_void_p]:
-        """Two buffers for hardware counters; none where the device has none."""
+        """Two buffers for hardware counters; none if the device has none."""
         samples = []
         try:
             for _ in range(2):
@@ -265,7 +265,7 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
 
 
 def _library() -> Any:
-    """The initialised library; None without it, or without a driver."""
+    """Initialised library; None without it, or without a driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         return library if library.nvmlInitWithFlags(0) == 0 else None
@@ -274,7 +274,7 @@ def _library() -> Any:
 
 
 def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
-    """The handle of every GPU by its UUID, in lower case without 'gpu-'."""
+    """Handle of every GPU by its UUID, in lower case without 'gpu-'."""
     count = ctypes.c_uint()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         return

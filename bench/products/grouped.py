@@ -68,7 +68,7 @@ def measure_sparse(bench: Bench, point: Point, dtype: str, m: int, n: int, k: in
 
 
 def refuse_unsparse(device: Device) -> None:
-    """Raise `UnsupportedError` where no unit skips zeros."""
+    """Raise `UnsupportedError` if the device has no units that skip zeros."""
     if device.is_cpu:
         raise UnsupportedError("this CPU has no units that skip zeros")
     if device.capability is not None and torch.version.cuda is not None and device.capability < SPARSE_NEEDS:
@@ -76,7 +76,7 @@ def refuse_unsparse(device: Device) -> None:
 
 
 def _refusal(refused: Exception, what: str) -> Exception:
-    """The error to raise: `refused` itself where the device is broken."""
+    """Error to raise: `refused` itself if the device is broken."""
     if breaks_device(str(refused)):
         return refused
     return UnsupportedError(f"torch refuses {what} here: {(str(refused).splitlines() or [type(refused).__name__])[0]}")

@@ -74,22 +74,22 @@ class Rotating:
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
         self.sets = len(calls)
-        """Calls until operands come again."""
+        """Number of calls until the operands repeat."""
         self._calls, self._turn = calls, itertools.cycle(calls)
 
     def __call__(self) -> Any:
-        """The next of the calls."""
+        """Run the next call."""
         return next(self._turn)()
 
     def refresh(self) -> None:
-        """Change of operands between two samples on a GPU, outside the timed region."""
+        """Change operands between two samples on a GPU, outside the timed region."""
         refresh = getattr(self._calls[0], "refresh", None)
         if refresh is not None:
             refresh()
 
 
 def rotating(make: Callable[[], Callable[[], Any]], set_bytes: float, device: Device) -> Rotating:
-    """The calls that `make` returns, each with separate operands of `set_bytes`: on a GPU more than its L2 cache holds."""
+    """Calls that `make` returns, each with separate operands of `set_bytes`: on a GPU more than its L2 cache holds."""
     sets = 1 if device.is_cpu else max(1, math.ceil(ROTATED_CACHES * device.cache_bytes / max(set_bytes, 1.0)))
     return Rotating([make() for _ in range(sets)])
 
@@ -119,7 +119,7 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
 
 
 def eight_bit(architecture: str) -> Any:
-    """The E4M3 type that the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
+    """E4M3 type that the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
 
     Source: data types of hipBLASLt, read 2026-11-23. Not tested on a GPU of AMD.
     """
@@ -141,7 +141,7 @@ def _mxfp8_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
 
 
 def _scaled(left: Any, right: Any, counts: Sequence[int], kind: Any) -> Callable[[], Any]:
-    """The product with scales of one, which do not change elements in whatever order the scales are stored."""
+    """Product with scales of one, which do not change elements in whatever order the scales are stored."""
     first, second = (torch.ones(count, device=left.device).to(kind) for count in counts)
     return lambda: torch._scaled_mm(left, right, scale_a=first, scale_b=second, out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
 
@@ -162,7 +162,7 @@ class Product:
         return torch.mm(self.left, self.right, out=self.out)
 
     def refresh(self) -> None:
-        """New random numbers between two samples on a GPU, outside the timed region."""
+        """Fill C with new random numbers between two samples on a GPU, outside the timed region."""
         self.out.normal_()
 
 

@@ -1,1 +1,1 @@
-"""The interface for programs and notebooks: `from planner import Planner`."""
+"""Interface for programs and notebooks: `from planner import Planner`."""

@@ -56,14 +56,14 @@ class Result(Generic[A]):
         return [dict(zip(heads, line, strict=True)) for line in lines]
 
     def to_pandas(self) -> Any:
-        """The records as a `pandas.DataFrame`; raises ImportError where pandas is not installed."""
+        """Records as a `pandas.DataFrame`; raises ImportError where pandas is not installed."""
         import pandas as pd
 
         heads, lines = self._lines()
         return pd.DataFrame([list(line) for line in lines], columns=list(heads))
 
     def to_polars(self) -> Any:
-        """The records as a `polars.DataFrame`; raises ImportError where Polars is not installed."""
+        """Records as a `polars.DataFrame`; raises ImportError where Polars is not installed."""
         import polars as pl
 
         heads, lines = self._lines()
@@ -75,7 +75,7 @@ class Result(Generic[A]):
         return as_markdown(self._sections()).rstrip()
 
     def _repr_html_(self) -> str:
-        """The answer in a notebook."""
+        """Answer in a notebook."""
         from planner.present.files.document import html_fragment
 
         return html_fragment(self._sections())
@@ -95,7 +95,7 @@ class PlanResult(Result[Plan]):
 
     @property
     def best(self) -> PlanRow | None:
-        """The row that ranks first; None where nothing is a solution."""
+        """Row that ranks first; None if nothing is a solution."""
         return self.answer.best
 
     def _lines(self) -> PlainColumns:
@@ -134,7 +134,7 @@ class MemoryResult(Result[MemoryDetail]):
     def __init__(self, answer: MemoryDetail, row: PlanRow) -> None:
         super().__init__(answer)
         self.row = row
-        """The candidate."""
+        """Candidate."""
 
     def __iter__(self) -> Iterator[MemoryItem]:
         return iter(self.answer.items)
@@ -155,7 +155,7 @@ class TrafficResult(Result[Traffic]):
     def __init__(self, answer: Traffic, trace: Trace | None) -> None:
         super().__init__(answer)
         self.trace = trace
-        """The requests one by one; None for a page of metrics."""
+        """Requests one by one; None for a page of metrics."""
 
     def __iter__(self) -> Iterator[TrafficHour]:
         return iter(self.answer.hours)

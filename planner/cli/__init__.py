@@ -1,4 +1,4 @@
-"""The command line: the same answers as the terminal program, for pipes and scripts.
+"""Command line: the same answers as the terminal program, for pipes and scripts.
 
 `main` is the entry point. Nothing but the standard library is imported until it is called, and a command's own module only
 when that command is the one invoked.

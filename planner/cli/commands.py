@@ -44,7 +44,7 @@ class DefaultGroup(click.Group):
         return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported if it is lazy; None if there is no such name."""
+        """Command of that name, imported if it is lazy; None if there is no such name."""
         if cmd_name in self.commands or cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         command = pkgutil.resolve_name(f"planner.cli.{self.lazy[cmd_name].target}")
@@ -52,7 +52,7 @@ class DefaultGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command named first in `args`; raises `UsageError` with the nearest names."""
+        """Command named first in `args`; raises `UsageError` with the nearest names."""
         name = args[0]
         if name not in self.list_commands(ctx):
             raise click.UsageError(f"No such command {name!r}.{did_you_mean(name, self.list_commands(ctx))}", ctx)

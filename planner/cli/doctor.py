@@ -42,7 +42,7 @@ def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
 
 
 class Subject(NamedTuple):
-    """The examined installation: its session and the interpreter that would measure."""
+    """Examined installation: its session and the interpreter that would measure."""
 
     session: Session
     python: Path | None

@@ -34,7 +34,7 @@ class ExitCode(enum.IntEnum):
     TERMINATED = 128 + signal.SIGTERM
     """SIGTERM, after results of a benchmark were stored or the screen was closed."""
     PIPE_CLOSED = 141
-    """The reader of stdout went away (128 + SIGPIPE); there is no message, as for other tools in a pipe."""
+    """Reader of stdout went away (128 + SIGPIPE); there is no message, as for other tools in a pipe."""
 
 
 MEANINGS = {

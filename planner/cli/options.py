@@ -19,7 +19,7 @@ OpenApp = Callable[..., int]
 
 
 class Invocation:
-    """The context object (`ctx.obj`) of every command."""
+    """Context object (`ctx.obj`) of every command."""
 
     def __init__(self, open_app: OpenApp | None = None, config: Path | None = None) -> None:
         self.open_app, self.config = open_app, config

@@ -1,4 +1,4 @@
-"""The main command: its options, and the default command, which opens the terminal program."""
+"""Main command: its options, and the default command, which opens the terminal program."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class OpenContext(click.Context):
 
 
 class OpenCommand(click.Command):
-    """The command that runs when none is named."""
+    """Command that runs when none is named."""
 
     context_class = OpenContext
 

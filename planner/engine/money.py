@@ -167,7 +167,7 @@ class TokenCosts(NamedTuple):
 def token_costs(
     *, usd_per_h: float, requests_per_s: float, prefill_s: float, replicas: float, prompt_tokens: float, answer_tokens: float
 ) -> TokenCosts | None:
-    """Rent divided among prompt and answer tokens by the time of replicas; None where there is nothing to divide.
+    """Rent divided among prompt and answer tokens by the time of replicas; None if there is nothing to divide.
 
     Reading one prompt keeps a replica busy for `prefill_s`, so the share requests/s · prefill_s ÷ replicas of its time goes to prompts. In
     the rest it decodes, or waits. `prompt_tokens`: tokens that are computed, without a cached prefix.

@@ -36,7 +36,7 @@ KEPT_BY_DRIVER = 0.011
 """Memory that NVML counts as used but no process has, relative to what a job may use: an A100 of 81,920 MiB gives PyTorch 79.15 GiB and
 keeps 870 MiB (`used` of nvmlMemory_t includes what nvmlMemory_v2_t calls `reserved`)."""
 LEAST_OF_A_SOURCE = 3
-"""Fewest values of a source for it to be called bad."""
+"""Minimum number of values of a source for it to be called bad."""
 MOST_NAMED = 10
 """Number of the worst groups that are named."""
 
@@ -74,7 +74,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The predictions of one kind, of all sources or of one."""
+    """Predictions of one kind, of all sources or of one."""
 
     kind: str
     source: str | None = None
@@ -95,7 +95,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrongly_fit: int | None = None
     """Predictions of `fits` for jobs that did not fit; worse than the opposite error."""
     reason: str | None = None
-    """Known reason for the error; None where there is none."""
+    """Known reason for the error; None if there is none."""
 
 
 def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]) -> list[Comparison]:
@@ -137,7 +137,7 @@ def kind_of(quantity: str, request: Request) -> str:
 
 
 class Predicted(NamedTuple):
-    """The predicted figure of a quantity; bytes as in `Comparison`."""
+    """Predicted figure of a quantity; bytes as in `Comparison`."""
 
     figure: Figure | None
     part_bytes: float = 0.0
@@ -145,7 +145,7 @@ class Predicted(NamedTuple):
 
 
 def predicted_of(quantity: str, answer: Answer, request: Request) -> Predicted:
-    """The figure of `answer` that a measured `quantity` is compared with."""
+    """Figure of `answer` that a measured `quantity` is compared with."""
     if quantity == "fits":
         return Predicted(Figure(float(answer.fits), 0.0, 1.0, "spec"))
     if quantity.endswith("_bytes"):
@@ -174,7 +174,7 @@ def _memory(quantity: str, answer: Answer, request: Request) -> Predicted:
 
 
 def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, framework: str | None = None) -> Score:
-    """The statistics of one group of comparisons of one kind."""
+    """Statistics of one group of comparisons of one kind."""
     answered = [one for one in group if one.predicted is not None]
     empty = Score(kind=kind, source=source, framework=framework, n=len(group), answered=len(answered))
     if kind == "fits":
@@ -215,7 +215,7 @@ def by_source(comparisons: Iterable[Comparison]) -> list[Score]:
 
 
 def worst(comparisons: Iterable[Comparison]) -> list[Score]:
-    """The kinds, sources and frameworks with the largest median error."""
+    """Kinds, sources and frameworks with the largest median error."""
     groups = _grouped(comparisons, lambda one: (one.kind, one.source, one.framework))
     scores = [score(key[0], group, source=key[1], framework=key[2]) for key, group in groups if len(group) >= LEAST_OF_A_SOURCE]
     return sorted((one for one in scores if one.median_error is not None), key=lambda one: -(one.median_error or 0.0))[:MOST_NAMED]

@@ -101,7 +101,7 @@ def usable_cores(listed: tuple[host.Processor, ...], allowed: frozenset[int] | N
 
 
 def clock_hz(listed: tuple[host.Processor, ...], root: Path = host.ROOT) -> tuple[float | None, str]:
-    """The highest clock that the system reports, and its source."""
+    """Highest clock that the system reports, and its source."""
     text = host.read_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
     if text is not None and text.isdigit():
         return float(text) * 1e3, "highest single-core clock"
@@ -113,7 +113,7 @@ def clock_hz(listed: tuple[host.Processor, ...], root: Path = host.ROOT) -> tupl
 
 
 def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
-    """Size of CPU 0's last-level cache; None when the system does not report it."""
+    """Size of CPU 0's last-level cache; None if the system does not report it."""
     found: dict[int, float] = {}
     for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, size = host.read_text(folder / "level"), re.fullmatch(r"(\d+)([KM])", host.read_text(folder / "size") or "")
@@ -123,7 +123,7 @@ def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
 
 
 def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> Gpu:
-    """The part of this computer's CPU that this process may use, as a device of kind "cpu". Never fails.
+    """Part of this computer's CPU that this process may use, as a device of kind "cpu". Never fails.
 
     `allowed`: the logical CPUs to count (default: this process's affinity).
     """

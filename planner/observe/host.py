@@ -40,7 +40,7 @@ class Processor(msgspec.Struct, frozen=True):
 
     @property
     def core(self) -> tuple[str, str] | None:
-        """Its physical core: (package, core id); None when the system does not state it."""
+        """Its physical core: (package, core id); None if the system does not state it."""
         core_id = self.entries.get("core id")
         return None if core_id is None else (self.entries.get("physical id", "0"), core_id)
 
@@ -58,7 +58,7 @@ class BusyTime(msgspec.Struct, frozen=True):
 
 
 def read_text(path: Path) -> str | None:
-    """The stripped text of a small system file; None if it is missing or unreadable."""
+    """Stripped text of a small system file; None if it is missing or unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -80,7 +80,7 @@ def processors(root: Path = ROOT) -> tuple[Processor, ...]:
 
 
 def cpu_name(root: Path = ROOT) -> str:
-    """The processor's model name without repeated blanks; on Arm the core's name; else Python's name of the platform."""
+    """Model name of the processor without repeated blanks; on Arm the core's name; else Python's name of the platform."""
     listed = processors(root)
     if listed:
         entries = listed[0].entries
@@ -106,7 +106,7 @@ def _platform_cpu_name() -> str:
 
 
 def usable_processors() -> frozenset[int] | None:
-    """Numbers of the logical CPUs that this process may run on; None where the system has no affinity."""
+    """Numbers of the logical CPUs that this process may run on; None if the system has no affinity."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     return frozenset(os.sched_getaffinity(0))
@@ -134,14 +134,14 @@ def memory_total_bytes(root: Path = ROOT) -> float | None:
 
 
 def cgroup_memory_limit_bytes(root: Path = ROOT) -> float | None:
-    """The smallest memory limit of the control groups of this process (v2 memory.max, v1 memory.limit_in_bytes)."""
+    """Smallest memory limit of the control groups of this process (v2 memory.max, v1 memory.limit_in_bytes)."""
     limits = [as_number(text) for text in _cgroup_files(root, "memory", "memory.max", "memory.limit_in_bytes")]
     known = [limit for limit in limits if limit is not None and limit < 2**60]  # v1 writes "none" as a number near 2^63
     return min(known, default=None)
 
 
 def cgroup_cpu_quota(root: Path = ROOT) -> float | None:
-    """The smallest processor quota of the control groups of this process, in CPUs' worth of time."""
+    """Smallest processor quota of the control groups of this process, in CPUs' worth of time."""
     quotas = []
     for text in _cgroup_files(root, "cpu", "cpu.max", None):
         quota, _, period = text.partition(" ")

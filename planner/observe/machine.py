@@ -38,7 +38,7 @@ class LocalGpu(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The devices visible to programs: the GPU, or its slices; none in MIG mode without slices."""
+        """Devices visible to programs: the GPU, or its slices; none in MIG mode without slices."""
         if self.gpu is None or self.facts.mig_profiles is None:
             return (self.gpu,) if self.gpu else ()
         profiles = {profile.name: profile for profile in profiles_of(self.gpu)}
@@ -46,7 +46,7 @@ class LocalGpu(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The devices that this process can use."""
+    """Devices that this process can use."""
 
     cpu: Gpu
     """A device of kind "cpu"; its rates follow from its instruction set until they are measured."""
@@ -57,7 +57,7 @@ class Machine(msgspec.Struct, frozen=True):
     """`nvml_state` in one sentence."""
     driver_version: str | None = None
     cuda_version: str | None = None
-    """The newest CUDA version that the driver supports."""
+    """Newest CUDA version that the driver supports."""
 
     @property
     def silent(self) -> str:
@@ -66,7 +66,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The distinct devices of this machine that can be planned for: catalogue GPUs or their slices, then the CPU."""
+        """Distinct devices of this machine that can be planned for: catalogue GPUs or their slices, then the CPU."""
         parts = {device.name: device for local in self.gpus for device in local.devices}
         return (*parts.values(), self.cpu)
 
@@ -109,7 +109,7 @@ def cpu_key(cpu: Gpu) -> str:
 
 
 def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalogue) -> Gpu | None:
-    """The catalogue's GPU with exactly the name that a driver reports; None without one.
+    """Catalogue's GPU with exactly the name that a driver reports; None without one.
 
     None also when the memory differs by more than the driver's own share, because one name may be sold with two memory sizes.
     """

@@ -32,7 +32,7 @@ ProcessKind = Literal["compute", "graphics", "compute and graphics"]
 
 
 class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The computer of the GPUs."""
+    """Computer of the GPUs."""
 
     cpu_name: str
     """Empty: not known (an exporter describes GPUs only)."""
@@ -186,7 +186,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def drawn_power_w(self) -> float | None:
-        """The instantaneous power where the driver gives it, else the average."""
+        """Instantaneous power where the driver gives it, else the average."""
         return self.power_average_w if self.power_w is None else self.power_w
 
     def why(self, field: str) -> str:

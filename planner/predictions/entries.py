@@ -41,7 +41,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """UTC, ISO 8601."""
     origin: Origin
     request: dict[str, Any]
-    """The candidate, as a line of `estimate` states it."""
+    """Candidate, as a line of `estimate` states it."""
     figures: dict[str, Range]
     """Ranges by the name they have in an answer."""
     kinds: dict[str, str] = {}
@@ -99,12 +99,12 @@ _DECODER = msgspec.json.Decoder(LogLine)
 
 
 def utc_now() -> str:
-    """The time of an entry, ISO 8601."""
+    """Time of an entry, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def identity(request: Mapping[str, Any], figures: Mapping[str, Range]) -> str:
-    """The id of a prediction."""
+    """Id of a prediction."""
     return hashlib.sha256(msgspec.json.encode((request, figures), order="deterministic")).hexdigest()[:8]
 
 

@@ -48,7 +48,7 @@ def learned(pairs: Iterable[Pair]) -> Mapping[str, Learned]:
 
 
 def _factor(found: list[tuple[float, float]]) -> float:
-    """The ratio that `NOMINAL` of the mixture stay below."""
+    """Ratio that `NOMINAL` of the mixture stay below."""
     shares, published = (np.array([0.0, *column]) for column in zip(*published_spreads().quantiles, strict=True))
     grid = np.linspace(0.005, 0.995, 100)
     values = np.concatenate([np.interp(grid, shares, published), [ratio for ratio, _ in found]])

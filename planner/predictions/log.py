@@ -1,4 +1,4 @@
-"""The log of predictions on disk: an append-only file of lines beside the measurements, made at the first write."""
+"""Log of predictions on disk: an append-only file of lines beside the measurements, made at the first write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PredictionLog:
 
     @property
     def path(self) -> Path:
-        """The file, which need not exist."""
+        """File, which need not exist."""
         return self._file.path
 
     @property

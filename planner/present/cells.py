@@ -47,11 +47,11 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str = UNKNOWN
     spread: str = ""
-    """Range of the value, such as '±14 %' or '-10 +29 %'; empty where the value is exact or unknown."""
+    """Range of the value, such as '±14 %' or '-10 +29 %'; empty if the value is exact or unknown."""
     basis: Basis | None = None
     """Basis of the value; None: exact, or words."""
     share: float | None = None
-    """The value as a fraction, if a bar can be drawn."""
+    """Value as a fraction, if a bar can be drawn."""
 
     @property
     def range_text(self) -> str:
@@ -78,7 +78,7 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
     sort: Callable[[Item], SortKey] | None = None
     """Sort key; items with None are last."""
     sorts_by: str = ""
-    """The sort key in words."""
+    """Sort key in words."""
     best_is_high: bool = False
     """True if the first sort shows the highest value on top."""
 

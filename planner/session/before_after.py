@@ -30,7 +30,7 @@ ANY_OTHER = "T4"
 
 
 class ChangedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens per second of one workload's first row; None where nothing fits or nothing is known."""
+    """Tokens per second of one workload's first row; None if nothing fits or nothing is known."""
 
     workload: str
     before: float | None
@@ -58,7 +58,7 @@ def change_of(session: Session, gpu: Gpu) -> MeasuringEffect:
 
 
 def _tokens_per_s(session: Session, gpu: Gpu, workload: Workload, basis: BasisChoice) -> float | None:
-    """Figure of the best row on that part, whether or not it meets the targets; None where it does not fit."""
+    """Figure of the best row on that part, whether or not it meets the targets; None if it does not fit."""
     answers = (row.answer for row in session.plan(workload, basis=basis, levers=False).rows if row.gpu == gpu.name)
     rates = (answer.tokens_per_s or answer.output_tokens_per_s or answer.decode_tokens_per_s for answer in answers if answer.fits)
     return next((rate.value for rate in rates if rate), None)

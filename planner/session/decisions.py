@@ -80,7 +80,7 @@ class Session(Planning):
     def costs(
         self, workload: Workload, row: PlanRow, terms: Terms | None = None, *, basis: BasisChoice = "measured"
     ) -> Costs | None:
-        """Every way to pay for `row` of the plan for `workload`, over years; None where it has no layout.
+        """Every way to pay for `row` of the plan for `workload`, over years; None if it has no layout.
 
         Where `terms` name no API, the cheapest one that sells the model is taken.
         """
@@ -94,7 +94,7 @@ class Session(Planning):
         return costs_of(self._task(workload).workload, row, supply.gpu_of(row), supply, asked)
 
     def _catalogue_name(self, model: str) -> str:
-        """The catalogue's own name of a model; '' where it has none."""
+        """Catalogue's own name of a model; '' if it has none."""
         try:
             return self.models.find(model).name
         except UserError:  # a path, or an id of the hub
@@ -124,7 +124,7 @@ class Session(Planning):
         return Guided(asked, choice.plan, guide, terms)
 
     def portfolio(self, file: PortfolioFile, where: str = "", *, basis: BasisChoice = "measured") -> Portfolio:
-        """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of the `file` at `where`."""
+        """Cheapest mix for several workloads on one stock; raises `UserError` with every problem of the `file` at `where`."""
         from planner.engine.procurement.portfolio.options import PlannedWorkload
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.procurement.portfolio.ways import on_shares
@@ -152,7 +152,7 @@ class Session(Planning):
         return portfolio_of(asked, file, self._supply(basis), time.process_time)
 
     def _entry_workload(self, entry: Entry, file: PortfolioFile) -> Workload:
-        """The workload of one entry, on all GPUs that the file allows."""
+        """Workload of one entry, on all GPUs that the file allows."""
         from planner.engine.procurement.portfolio.records import FILTERS
         from planner.workload.changes import with_settings
 

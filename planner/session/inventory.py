@@ -59,13 +59,13 @@ class Inventory:
 
     @cached_property
     def gpus(self) -> GpuCatalogue:
-        """The GPUs of the catalogue, and those of the user's `gpus` folder."""
+        """GPUs of the catalogue, and those of the user's `gpus` folder."""
         from planner.hardware.catalogue.gpus import load_gpus
 
         return load_gpus(paths.presets_folder() / "gpus", self.config / "gpus")
 
     def machines(self, path: Path) -> list[Own]:
-        """The machines that an inventory lists: TOML, Slurm's `sinfo`, or nodes of Kubernetes. Raises `UserError`."""
+        """Machines that an inventory lists: TOML, Slurm's `sinfo`, or nodes of Kubernetes. Raises `UserError`."""
         from planner.hardware.catalogue.gpus import spellings
         from planner.workload.hardware.inventory import part_finder, read_inventory
 
@@ -195,7 +195,7 @@ class Inventory:
         return self.store.warnings if "store" in self.__dict__ else ()
 
     def canonical_name(self, driver_name: str) -> str | None:
-        """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
+        """Catalogue's name of the GPU that its driver calls `driver_name`; None if it has none."""
         part = self.gpus.find_nvml(driver_name)
         return part.name if part else None
 
@@ -213,12 +213,12 @@ class Inventory:
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
 
     def part_named(self, name: str) -> Gpu | None:
-        """The part of that name in this machine or the catalogue, or None."""
+        """Part of that name in this machine or the catalogue, or None."""
         here = next((device for device in self.machine.devices if device.name == name), None)
         return here or self.gpus.known(name)
 
     def part(self, name: str) -> Gpu:
-        """The part of the catalogue of that name, or this machine's processor by its name or "cpu"; raises `UserError`."""
+        """Part of the catalogue of that name, or this machine's processor by its name or "cpu"; raises `UserError`."""
         return self.gpus.known(name) or (self.cpu if name in {"cpu", self.cpu.name} else self.gpus.find(name))
 
     @cached_property
@@ -261,13 +261,13 @@ class Inventory:
 
     @cached_property
     def published_study(self) -> PublishedStudy:
-        """The study that ours is held against."""
+        """Study that ours is held against."""
         from planner.workload.studies import load_study
 
         return load_study(paths.presets_folder() / "studies" / "compute-per-dollar.toml")
 
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
-        """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
+        """Architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
 
         An unknown family is read from the shapes of its tensors, where a checkpoint lies beside the config; otherwise its code is
         traced with torch and transformers, once in about a minute, and kept.
@@ -327,7 +327,7 @@ class Inventory:
         return self.state / "descriptions"
 
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
-        """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
+        """Architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
         from planner.observe.benchmark.description import make_description, require_few_layers, stored_description
         from planner.workload.huggingface.config import in_published_format, parts_beside_text
         from planner.workload.huggingface.described import described_architecture
@@ -344,7 +344,7 @@ class Inventory:
             raise UserError(Problem("", "model", f"cannot be described by its own code: {error}.")) from None
 
     def models_of(self, workload: Workload, where: str = "") -> Models:
-        """The architectures of the workload's model and of its companions; raises `UserError`."""
+        """Architectures of the workload's model and of its companions; raises `UserError`."""
         from planner.workload.architecture import Models
 
         others = (self.architecture(other.model or workload.model, where) for other in workload.companions)

@@ -1,4 +1,4 @@
-"""The log of predictions: entries made of answers, with the request, each figure's range, and the results."""
+"""Log of predictions: entries made of answers, with the request, each figure's range, and the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEGREES = (
 
 
 def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
-    """The prediction of a row of the plan for `workload`; None where it has no layout."""
+    """Prediction of a row of the plan for `workload`; None if it has no layout."""
     layout = row.answer.layout
     if layout is None:
         return None
@@ -44,7 +44,7 @@ def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
 
 
 def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> Predicted | None:
-    """The prediction that `answer` to `request` is; None where it has no figure that could be measured."""
+    """Prediction that `answer` to `request` is; None if it has no figure that could be measured."""
     found: dict[str, Figure] = {}
     for name in TRAINING if trains(request.task) else GENERATING:
         figure = getattr(answer, name)

@@ -52,7 +52,7 @@ class Session(Inventory):
         self._rankings: dict[tuple[bytes, BasisChoice], Plan] = {}
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
-        """Keep what plans predicted for a point before its run; None where there is no prediction or it is not credible."""
+        """Keep what plans predicted for a point before its run; None if there is no prediction or it is not credible."""
         from planner.engine.estimate.benchmark_point import predict
 
         part = self.part_named(measured.device) if measured.reliable else None
@@ -65,7 +65,7 @@ class Session(Inventory):
         return found
 
     def preset(self, name: str | Path) -> Preset:
-        """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem, of the names in it too."""
+        """Preset called `name`, or the .toml file at that path; raises `UserError` with every problem, of the names in it too."""
         try:
             return self.presets.load(name)
         except UserError as wrong:
@@ -89,7 +89,7 @@ class Session(Inventory):
         return with_unread_names(wrong, fields, where, self._supply("spec"), self.models.config)
 
     def changed(self, workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The wire form of `workload` with `changes`, as `fields_of` has it; unchecked, and without a format of weights that another model leaves behind."""
+        """Wire form of `workload` with `changes`, as `fields_of` has it; unchecked, and without a format of weights that another model leaves behind."""
         from planner.workload.changes import fields_of
 
         fields = fields_of(workload, changes)
@@ -144,17 +144,17 @@ class Session(Inventory):
         return msgspec.structs.replace(plan, flips=flips_of(self._task(workload), self._supply(basis), plan))
 
     def job(self, workload: Workload, row: PlanRow) -> Job:
-        """The resolved job of `row` of the plan for `workload`."""
+        """Resolved job of `row` of the plan for `workload`."""
         return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """Memory of `row` of the plan for `workload`, item by item; None where it is not known. `basis`: the plan's."""
+        """Memory of `row` of the plan for `workload`, item by item; None if it is not known. `basis`: the plan's."""
         from planner.engine.explain.details import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed. `basis`: the plan's."""
+        """Time of `row` of the plan for `workload`, operator by operator; None if it cannot be timed. `basis`: the plan's."""
         from planner.engine.explain.details import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
@@ -166,7 +166,7 @@ class Session(Inventory):
         return under_load(self._task(workload), row, self._supply(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
-        """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
+        """Changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty if it is one."""
         if self.gpus.known(row.gpu) is None:  # a part of this machine
             return []
         price = workload.price_usd_per_gpu_h
@@ -190,7 +190,7 @@ class Session(Inventory):
         given: Mapping[str, float] | None = None,
         basis: BasisChoice = "measured",
     ) -> StudyAnswer:
-        """The study of compute per dollar on `gpus` ('all': the catalogue; none: the usual ones and this machine's). Raises `UserError`.
+        """Study of compute per dollar on `gpus` ('all': the catalogue; none: the usual ones and this machine's). Raises `UserError`.
 
         `given`: USD an hour of a GPU, instead of the price set's.
         """
@@ -286,7 +286,7 @@ class Session(Inventory):
         return _kept(self._rankings, key, lambda: make_plan(task, self._supply(basis)))
 
     def _supply(self, basis: BasisChoice) -> Supply:
-        """The catalogue, its offers and this machine, with what each GPU reaches on this basis."""
+        """Catalogue, its offers and this machine, with what each GPU reaches on this basis."""
         from planner.engine.evaluate.task import Supply
 
         if basis not in self._supplies:
@@ -305,7 +305,7 @@ class Session(Inventory):
 
 
 def _kept(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """The value of `key`, made when it is not there; the oldest value goes when there are too many."""
+    """Value of `key`, made when it is not there; the oldest value goes when there are too many."""
     if key not in kept:
         value = make()
         if len(kept) >= MOST_KEPT:

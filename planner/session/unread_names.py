@@ -63,5 +63,5 @@ def _placed(problem: Problem, where: str) -> Problem:
 
 
 def _top(key: str) -> str:
-    """The key of the workload that holds `key`."""
+    """Key of the workload that holds `key`."""
     return key.partition(".")[0].partition("[")[0]

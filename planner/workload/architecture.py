@@ -1,4 +1,4 @@
-"""The sizes of a transformer, decoder or encoder, that decide its memory and time.
+"""Sizes of a transformer, decoder or encoder, that decide its memory and time.
 
 Symbols: L layers · h width · q = heads·head_dim · k = kv_heads·head_dim · f feed-forward width · V vocabulary · E experts.
 "Matrix" parameters take part in matrix products; "vector" parameters (norms, biases) do not.
@@ -180,7 +180,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def attention(self) -> tuple[Attending, ...]:
-        """The layers in groups of equal access to earlier tokens; the choice of tokens in sparse attention is a separate group."""
+        """Layers in groups of equal access to earlier tokens; the choice of tokens in sparse attention is a separate group."""
         own = Attending(
             layers=self.attention_layers - self.windowed_layers,
             heads=self.heads,

@@ -12,7 +12,7 @@ from planner.paths import read_shipped_part
 from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
-"""The value of a key that was set to none: it is removed, and the engine chooses."""
+"""Value of a key that was set to none: it is removed, and the engine chooses."""
 IN_TITLES = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
 """Keys that titles of workloads mention."""
 LOADS = ("request_rate_per_s", "daily_users", "concurrency")
@@ -23,7 +23,7 @@ LABELS = read_shipped_part(dict[str, str], "labels", "screen", "labels.toml")
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
+    """Wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
 
     The engine is removed when the task changes between serving and training; title and description when the model, task or load
     they describe changes; a load when it is given in another way.

@@ -1,4 +1,4 @@
-"""The catalogue of engines, `presets/engines`: records by release, and programs that stand for another engine.
+"""Catalogue of engines, `presets/engines`: records by release, and programs that stand for another engine.
 
 `planner.engine.job.engine`, which makes records of these tables, defines and checks their keys.
 """

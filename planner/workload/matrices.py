@@ -1,4 +1,4 @@
-"""The weight matrices of an architecture by their role, for storage formats and adapters, and the products that the benchmark times."""
+"""Weight matrices of an architecture by their role, for storage formats and adapters, and the products that the benchmark times."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def adapter_parameters(architecture: Architecture, rank: int, targets: Collectio
 
 
 def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:
-    """The matrices that get adapters for `targets`; a fused matrix gets one adapter for any of its parts."""
+    """Matrices that get adapters for `targets`; a fused matrix gets one adapter for any of its parts."""
     return tuple(matrix for matrix in matrices(architecture) if not _TARGETS.get(matrix.role, frozenset()).isdisjoint(targets))
 
 
@@ -71,7 +71,7 @@ def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
 
 
 def own_matrices(architecture: Architecture) -> tuple[Matrix, ...]:
-    """The matrices of the layers that generate, without those of an encoder."""
+    """Matrices of the layers that generate, without those of an encoder."""
     return (*_attention(architecture), *_mlp(architecture), *_further(architecture))
 
 

@@ -98,7 +98,7 @@ class ModelShelf:
         return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
-        """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
+        """Config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
 
         A name that consists of a known model's and a format is that model, unless the hub has more. The error for a model that cannot be
         fetched states where to get the file.
@@ -120,7 +120,7 @@ class ModelShelf:
         return self._upload(name) or self.find(name).config
 
     def _upload(self, name: str) -> dict[str, Any]:
-        """Config of the model that `name` is an upload of, with the format in the name and the words for it; empty where it is no upload."""
+        """Config of the model that `name` is an upload of, with the format in the name and the words for it; empty if it is no upload."""
         from planner.workload.huggingface.quantization import quantised_format
 
         found = self._uploads.find(name)
@@ -142,7 +142,7 @@ class ModelShelf:
         return self._gguf[path]
 
     def check_gguf(self, name: str, counted: Architecture) -> None:
-        """Raises `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
+        """Raise `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
         held = self.gguf(user_path(name)).parameters
         if abs(counted.total - held) > held / 100:
             text = f"holds {held:,} parameters, and {counted.family!r} of its sizes has {counted.total:,}. Give its config.json instead."
@@ -177,7 +177,7 @@ class ModelShelf:
         return min(filter(is_hub_id, aliases), key=lambda alias: unlike(alias, name), default="")
 
     def _from_hub(self, name: str) -> dict[str, Any]:
-        """The config from the hub; a failure is stored, so that many requests for one unknown model wait for the network once."""
+        """Config from the hub; a failure is stored, so that many requests for one unknown model wait for the network once."""
         if name not in self._not_fetched:
             try:
                 return read_json(fetched_config(name), "model", constants=True)
@@ -217,7 +217,7 @@ class ModelShelf:
         return self._texts[canonical]
 
     def _head(self, canonical: str) -> Head:
-        """The beginning of a file, without parsing its config, which would take five times as long."""
+        """Beginning of a file, without parsing its config, which would take five times as long."""
         if canonical not in self._heads:
             path, text = self._paths[canonical], self._text(canonical).partition(CONFIG)[0]
             self._heads[canonical] = read_struct(Head, parse_toml(text, path), path)

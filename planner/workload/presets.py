@@ -48,7 +48,7 @@ class PresetShelf:
         return tuple(sorted({path.stem for folder in (self._shipped, self._user) for path in toml_files(folder)}))
 
     def load(self, name: str | Path) -> Preset:
-        """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
+        """Preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
         workload = read_workload(_tables(path), str(path))
         if isinstance(workload.model, str) and is_path(workload.model):
@@ -58,7 +58,7 @@ class PresetShelf:
         return Preset(path.stem, path, origin, workload)
 
     def given(self, name: str | Path) -> tuple[dict[str, Any], str]:
-        """Unchecked tables of the file of the preset called `name`, and its path; raises `UserError` where it cannot be read."""
+        """Unchecked tables of the file of the preset called `name`, and its path; raises `UserError` if it cannot be read."""
         path, _ = self._locate(name)
         return _tables(path), str(path)
 
@@ -79,7 +79,7 @@ class PresetShelf:
         return path
 
     def _named(self, name: str) -> tuple[Path, Origin] | None:
-        """The preset called `name`; the user's own is preferred to a shipped one."""
+        """Preset called `name`; the user's own is preferred to a shipped one."""
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         return next(((path, origin) for folder, origin in folders for path in toml_files(folder) if path.stem == name), None)
 
@@ -107,13 +107,13 @@ class PresetShelf:
         return self._models is not None and self._models.is_known(name)
 
     def _refuse_model(self, model: str, why: str, given: str = "") -> NoReturn:
-        """Raises `UserError` for a model's name in place of a preset's, and explains how to plan it. `given`: its spelling, where that differs."""
+        """Raise `UserError` for a model's name in place of a preset's, and explain how to plan it. `given`: its spelling, where that differs."""
         how = shlex.join(["gpu-planner", "plan", "--set", f"model={model}", "--set", "task=serve"])
         raise UserError(Problem("", "preset", f"{given or model!r} {why}. A service of a model is planned with: {how}"))
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    """The tables of a preset's file; raises `UserError`."""
+    """Tables of a preset's file; raises `UserError`."""
     return read_toml(path, MOST_PRESET_BYTES)
 
 
@@ -128,7 +128,7 @@ def read_workload(data: Mapping[str, Any], where: str) -> Workload:
 
 
 def _stated(struct: msgspec.Struct) -> dict[str, Any]:
-    """The fields of `struct` that differ from their defaults, as TOML can hold them."""
+    """Fields of `struct` that differ from their defaults, as TOML can hold them."""
     return {
         field.encode_name: _plain(value)
         for field in msgspec.structs.fields(struct)

@@ -36,7 +36,7 @@ class PublishedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The price of a GPU at the time of the study."""
+    """Price of a GPU at the time of the study."""
 
     gpu: str
     """Canonical name."""
@@ -46,7 +46,7 @@ class PublishedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PublishedStudy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The results of a study, and its conditions."""
+    """Results of a study, and its conditions."""
 
     title: str
     source: str
@@ -62,7 +62,7 @@ class PublishedStudy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def load_study(path: Path) -> PublishedStudy:
-    """The study in a TOML file; raises `UserError` with one problem per fault."""
+    """Study in a TOML file; raises `UserError` with one problem per fault."""
     return read_struct(PublishedStudy, read_toml(path), str(path))
 
 
@@ -92,7 +92,7 @@ def is_study_model(measured: Mapping[str, object]) -> bool:
 
 
 def stated_shape(measured: Mapping[str, object]) -> tuple[int, int, int] | None:
-    """(width, depth, vocabulary) in the parameters of a measured point; None where it does not state all three."""
+    """(width, depth, vocabulary) in the parameters of a measured point; None if it does not state all three."""
     width, depth, vocabulary = (measured.get(name) for name in ("width", "depth", "vocabulary"))
     if isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
         return width, depth, vocabulary

@@ -174,7 +174,7 @@ class ReadsContext:
 
     @property
     def attention(self) -> tuple[Attending, ...]:
-        """The layers in groups of equal ones."""
+        """Layers in groups of equal ones."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> float:

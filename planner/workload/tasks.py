@@ -1,4 +1,4 @@
-"""The fields of a workload and their accepted values, as presets, `--set`, the form and `estimate` spell them.
+"""Fields of a workload and their accepted values, as presets, `--set`, the form and `estimate` spell them.
 
 One `Workload` describes the job without hardware (a preset file is exactly this); a `Request` adds the GPU and the
 layout (a line of `estimate` is exactly this). Absent means "choose for me": the engine fills it in and says so.
@@ -71,7 +71,7 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def adapted(self) -> tuple[str, ...]:
-        """The projections that get adapters; all of them include those into and out of a recurrence (`in`, `out`)."""
+        """Projections that get adapters; all of them include those into and out of a recurrence (`in`, `out`)."""
         return (*LORA_TARGETS, "in", "out") if self.targets == "all-linear" else tuple(self.targets)
 
 
@@ -154,7 +154,7 @@ class LatencyLimit(NamedTuple):
     seconds: float
 
     def of(self, predicted: Any) -> Any:
-        """The limited figure of a record whose `ttft_s`, `tpot_s` and `request_s` hold percentiles."""
+        """Limited figure of a record whose `ttft_s`, `tpot_s` and `request_s` hold percentiles."""
         return getattr(getattr(predicted, f"{self.latency}_s"), self.share)
 
 
@@ -181,7 +181,7 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
 
     def latency_limits(self) -> list[LatencyLimit]:
-        """The percentiles of latencies that are limited."""
+        """Percentiles of latencies that are limited."""
         limits = []
         for name in LATENCY_TARGETS:
             if (seconds := getattr(self, name)) is not None:
@@ -271,7 +271,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
     the ramp at its beginning and the drain at its end are part of every figure."""
     warmup_requests: Annotated[int, Meta(ge=0, le=10**9)] | None = None
-    """The first of these `requests`, which are not measured."""
+    """First of these `requests`, which are not measured."""
     concurrency: Count | Literal["max"] | None = None
     request_rate_per_s: Moderate | None = None
     arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
@@ -282,7 +282,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_num_seqs: Count | None = None
     """For a service: most requests in flight on a replica; absent: the engine's default."""
     max_num_batched_tokens: Count | None = None
-    """Most tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
+    """Maximum number of tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
     cuda_graphs: bool | None = None
     """False: decoding steps are launched kernel by kernel (vLLM's --enforce-eager, SGLang's --disable-cuda-graph); absent: the engine's default."""
 
@@ -332,7 +332,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fabric: Name | Rate | None = None
     """Network between nodes: 'infiniband', 'ethernet', 'none', or bytes/s per GPU and direction; absent: the one each offer is sold with."""
     max_nodes: Gpus | None = None
-    """Most nodes available at once; absent: each provider's number, or the usual one of its kind."""
+    """Maximum number of nodes available at once; absent: each provider's number, or the usual one of its kind."""
     commitment_use: Share | None = None
     """Share of the unused rest of a commitment that other work uses; absent: none, so that a job pays the whole commitment."""
     checkpoint_interval_h: Moderate | None = None
@@ -346,7 +346,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def tokens_to_train(self) -> float | None:
-        """Tokens of the whole job, as given or over all epochs; None where neither is given."""
+        """Tokens of the whole job, as given or over all epochs; None if neither is given."""
         if self.train_tokens is None and self.epochs and self.dataset_tokens:
             return self.epochs * self.dataset_tokens
         return self.train_tokens

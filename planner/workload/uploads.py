@@ -63,7 +63,7 @@ class Uploads:
                 self._untuned.setdefault(_without_tuning(_plain(name)), set()).add(model)
 
     def find(self, name: str) -> Upload | None:
-        """The model and the format that `name` means; None where it means no model, or several."""
+        """The model and the format that `name` means; None if it means no model, or several."""
         rest, said = self._without_format(_plain(name))
         plain = said.removeprefix("ud-")
         stored = plain if plain == said else _NAMES.unsloth.get(plain, plain)
@@ -116,7 +116,7 @@ def unlike(name: str, asked: str) -> tuple[int, int]:
 
 
 def _plain(name: str) -> str:
-    """The last part of `name`, in small letters."""
+    """Last part of `name`, in small letters."""
     return re.sub(r"\s+", "-", name.strip().casefold().rpartition("/")[2])
 
 

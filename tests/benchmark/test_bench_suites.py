@@ -246,9 +246,9 @@ def test_what_a_call_computes_and_moves_is_as_by_hand() -> None:
 
 def test_an_operator_is_a_share_of_the_sample_it_is_launched_in(monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.kinds import overheads
-    from bench.timing import Timed
+    from bench.timing import Timing
 
-    monkeypatch.setattr(Bench, "time", lambda *_, **__: Timed((0.2, 0.4), 0.3, 0.2, 0.4, 0.0, "ok", ""))
+    monkeypatch.setattr(Bench, "time", lambda *_, **__: Timing((0.2, 0.4), 0.3, 0.2, 0.4, 0.0, "ok", ""))
     operator = overheads.measure_eager(bench_here(), a_point("launch"))
     assert overheads.OPERATORS == 200
     assert (operator.value, operator.low, operator.high) == pytest.approx((0.3 / 200, 0.2 / 200, 0.4 / 200))

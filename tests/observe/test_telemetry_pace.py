@@ -31,15 +31,15 @@ seen, marks = [], []
 poller = Poller(seen.append, interval_s=0.1, slow_interval_s=1.0)
 poller.lists_processes = True
 poller.start()
-def read(count, pace_s):
-    while sum(one.interval_s == pace_s for one in seen[marks[-1][1] :]) < count:
+def read(count, present_interval_s):
+    while sum(one.interval_s == present_interval_s for one in seen[marks[-1][1] :]) < count:
         time.sleep(0.01)
 for thin, count in ((False, 25), (True, 4), (False, 25)):
     marks.append((time.monotonic(), len(seen)))
     poller.thinned = thin
-    pace_s = 1.0 if thin else 0.1
-    assert poller.pace_s == pace_s
-    read(count, pace_s)
+    present_interval_s = 1.0 if thin else 0.1
+    assert poller.present_interval_s == present_interval_s
+    read(count, present_interval_s)
 marks.append((time.monotonic(), len(seen)))
 assert poller.stop(60.0)
 print(json.dumps({"marks": marks, "readings": [(one.taken_at_s, one.interval_s, one.collect_s) for one in seen]}))

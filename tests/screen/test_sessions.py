@@ -11,7 +11,7 @@ import pytest
 from textual.widgets import Input, Static
 from tui_sample import PRESET, first_note, sample_options, settle
 
-from widgets import opening
+from widgets import start
 from widgets.app import PlannerApp
 from widgets.screens.dialogs import NameScreen
 from widgets.screens.tour import STEPS, TourScreen
@@ -110,7 +110,7 @@ async def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def _own_preset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "DEFAULT_PRESET", PRESET)
+    monkeypatch.setattr(start, "DEFAULT_PRESET", PRESET)
 
 
 @pytest.mark.usefixtures("_own_preset")
@@ -127,11 +127,11 @@ async def test_a_restored_session_is_told_and_one_key_starts_afresh(tmp_path: Pa
     app = app_in(tmp_path, preset=None)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert await first_note(pilot) == opening.RESTORED
+        assert await first_note(pilot) == start.RESTORED
         assert (app.form.workload["output_tokens"], app.filter_text) == (300, "h200")
         await pilot.press("N")
         await settle(pilot)
-        assert opening.is_fresh(app)
+        assert start.is_fresh(app)
         assert app.plan is not None
         assert len(app.plan.rows) > 1
         assert session_names(tmp_path / "state") == [f"{PRESET}-modified"], "what it replaced can be restored"

@@ -33,7 +33,7 @@ from widgets.actions.plan_files import plan_command
 from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.background.benchmark_run import PointLine, Run
 from widgets.drawing.memory_bar import split_cells
-from widgets.drawing.styles import INK, Paint
+from widgets.drawing.styles import INK, ThemeStyles
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.drawing.text import fold, shorten_middle, shorten_name, shorten_parts
 from widgets.drawing.theme import NAMES
@@ -304,7 +304,7 @@ def test_every_theme_has_every_ink(name: str) -> None:
 
     app = PlannerApp(AppOptions(theme=name))
     app.theme = name
-    paint = Paint(app.get_css_variables())
+    paint = ThemeStyles(app.get_css_variables())
     assert all(paint(ink).color is not None for ink in INK)
     assert paint.cursor(focused=True) != paint.cursor(focused=False)
 

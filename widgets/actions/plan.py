@@ -116,12 +116,12 @@ ACTIONS.key("export", "e", "export", need.a_plan, rank=9)(export.export)
 @ACTIONS.key("refresh", "r", "refresh", need.a_plan, need.no_new_results)
 async def read_again(app: BaseApp) -> None:
     """Read prices, measurements, presets and this machine again, and plan on them."""
-    from widgets.opening import look_round
+    from widgets.start import read_environment
 
     await app.session_thread.reopen()
     if not app.form.faults:
         app.ask_for_plan(app.form.workload)
-    await look_round(app)
+    await read_environment(app)
     app.notify("Reloaded prices, measurements, presets and this machine.", timeout=3)
 
 

@@ -10,8 +10,8 @@ from widgets import state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
-from widgets.opening import open_afresh
-from widgets.remembered import as_left, keep_modified, modified_form, take_up
+from widgets.saved_screen import current_state, modified_form, restore, save_modified
+from widgets.start import start_afresh
 
 ACTIONS = Actions()
 MOST_NAMED = 6
@@ -36,7 +36,7 @@ def keep(app: BaseApp) -> None:
 
 
 def _keep(app: BaseApp, name: str | None) -> None:
-    left = as_left(app)
+    left = current_state(app)
     if name is None or left is None:
         return
     if not re.fullmatch(state_files.SESSION_NAME, name):
@@ -79,8 +79,8 @@ def open_session(app: BaseApp, name: str | None) -> None:
 async def _open(app: BaseApp, name: str) -> None:
     left = state_files.load_session(app.options.state, name)
     now = modified_form(app)
-    if await take_up(app, left):
-        keep_modified(app, now)
+    if await restore(app, left):
+        save_modified(app, now)
     else:
         app.notify(
             f"{name} cannot be read, or uses a preset or model that no longer exists.",
@@ -93,4 +93,4 @@ async def _open(app: BaseApp, name: str) -> None:
 @ACTIONS.key("afresh", "N", "start afresh", need.a_workload)
 async def afresh(app: BaseApp) -> None:
     """Show what a first start does: the usual preset, no filter; a form that was changed is kept, and J restores it."""
-    await open_afresh(app)
+    await start_afresh(app)

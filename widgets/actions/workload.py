@@ -7,7 +7,7 @@ from functools import partial
 from widgets.actions import conditions as need
 from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
-from widgets.opening import open_preset, save_preset
+from widgets.start import open_preset, save_preset
 
 ACTIONS = Actions()
 
@@ -15,7 +15,7 @@ ACTIONS = Actions()
 @ACTIONS.key("find", "colon", "find", need.a_workload, key_text=":", rank=4)
 def find(app: BaseApp) -> None:
     """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, a field of the form, or key=value."""
-    from widgets.omnibox.taking import open_box
+    from widgets.omnibox.box_actions import open_box
 
     open_box(app)
 
@@ -23,7 +23,7 @@ def find(app: BaseApp) -> None:
 @ACTIONS.key("model", "n", "model", need.a_workload)
 def find_model(app: BaseApp) -> None:
     """Plan another model: of the catalogue, of the Hugging Face hub, or by the path of its config.json."""
-    from widgets.omnibox.taking import open_box
+    from widgets.omnibox.box_actions import open_box
 
     open_box(app, models_only=True)
 

@@ -267,7 +267,7 @@ def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None
 
 
 def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
-    """The store, and the catalogue's name for what a driver calls a GPU."""
+    """Store, and the catalogue's name for what a driver calls a GPU."""
     gpus = session.gpus
 
     def canonical(driver_name: str) -> str | None:
@@ -286,7 +286,7 @@ def _reference_for(session: Session, store: Store, device: str) -> Reference:
 
 
 def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:
-    """The best row of every device of this machine."""
+    """Best row of every device of this machine."""
     rows: dict[str, PlanRow] = {}
     for row in plan.rows if plan else ():
         if row.here:
@@ -313,7 +313,7 @@ def _longest(suite: str) -> str:
 
 
 def stored_text(session: Session) -> str:
-    """Measurements of earlier starts, in one sentence; empty when there are none."""
+    """Measurements of earlier starts, in one sentence; empty if there are none."""
     runs = [run for run in session.store.runs() if run.measurements]
     if not runs:
         return ""

@@ -45,10 +45,10 @@ class Run(msgspec.Struct):
     message: str = ""
     """Failure and next step, or the end of the run."""
     effects: list[str] = msgspec.field(default_factory=list)
-    """The plan's answer afterwards."""
+    """Plan's answer afterwards."""
 
     def point(self, name: str) -> PointLine | None:
-        """The point of this id."""
+        """Point of this id."""
         return next((point for point in self.points if point.id == name), None)
 
     @property

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ScreenState(NamedTuple):
-    """The parts of a saved screen that determine its plan."""
+    """Parts of a saved screen that determine its plan."""
 
     preset: str
     workload: dict[str, Any]
@@ -30,8 +30,8 @@ class PlanQuestion(NamedTuple):
     basis: BasisChoice
 
 
-def read_left(left: Mapping[str, Any]) -> ScreenState | None:
-    """The parts of `left`, a file that somebody may have edited; None where they cannot be used."""
+def read_saved(left: Mapping[str, Any]) -> ScreenState | None:
+    """Parts of `left`, a file that somebody may have edited; None if they cannot be used."""
     name, workload = left.get("preset"), left.get("workload")
     if not isinstance(name, str) or not isinstance(workload, dict):
         return None
@@ -39,7 +39,7 @@ def read_left(left: Mapping[str, Any]) -> ScreenState | None:
 
 
 def first_question(session: Session, left: ScreenState | None, preset: str) -> PlanQuestion:
-    """The question for the first plan: of the screen as it was `left`, else of `preset`. Raises `UserError`."""
+    """Question for the first plan: of the screen as it was `left`, else of `preset`. Raises `UserError`."""
     from planner.present.choice.facets import read_facets
 
     if left is None:
@@ -52,7 +52,7 @@ def first_question(session: Session, left: ScreenState | None, preset: str) -> P
 
 
 def load_preset(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
-    """The preset, and the stated keys of its workload."""
+    """Preset, and the stated keys of its workload."""
     import msgspec
 
     preset = session.presets.load(name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Forgotten = Literal["nothing", "measurements", "session"]
 """Data of the copy that is out of date since the last question."""
 FORGETS: tuple[Forgotten, ...] = ("nothing", "measurements", "session")
-"""The least first; the greater includes the less."""
+"""Least first; the greater includes the less."""
 
 YIELDING = 10
 """Steps of niceness of the copy, for machines that are busy: the frames of the screen come first, and the plan is wanted only after them."""
@@ -42,7 +42,7 @@ class UnansweredError(Exception):
 
 
 class PlannerProcess:
-    """The copy, as seen by the process it was taken from. Made by `planner_process()`; used by one thread at a time."""
+    """Copy, as seen by the process it was taken from. Made by `planner_process()`; used by one thread at a time."""
 
     def __init__(self, process: int, questions: BinaryIO, answers: BinaryIO) -> None:
         self._process, self._questions, self._answers = process, questions, answers
@@ -58,7 +58,7 @@ class PlannerProcess:
         return self._first[1:]
 
     def ask(self, question: str, asked: PlanQuestion, rows: Sequence[PlanRow]) -> Any:
-        """The answer to the `question` of that name; raises `UserError` as the session does, `UnansweredError` for anything else."""
+        """Answer to the `question` of that name; raises `UserError` as the session does, `UnansweredError` for anything else."""
         from widgets.background.questions import answer_types
 
         self._read_first()
@@ -104,7 +104,7 @@ class PlannerProcess:
 
 @contextlib.contextmanager
 def planner_process(options: AppOptions) -> Iterator[PlannerProcess | None]:
-    """A copy of this process that plans for a screen with these options; None where it would find no processor of its own."""
+    """A copy of this process that plans for a screen with these options; None if it would find no processor of its own."""
     started = _start(options) if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 else None
     try:
         yield started
@@ -184,13 +184,13 @@ def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | Non
 
 
 def _first(session: Session, options: AppOptions) -> tuple[PlanQuestion, Plan, Sequence[str]]:
-    """The first plan, with the question that it answers."""
+    """First plan, with the question that it answers."""
     from planner.paths import DEFAULT_PRESET
     from widgets import state_files
     from widgets.background import questions
-    from widgets.background.opened import first_question, read_left
+    from widgets.background.opened import first_question, read_saved
 
-    left = read_left(state_files.load_session(options.state)) if options.preset is None else None
+    left = read_saved(state_files.load_session(options.state)) if options.preset is None else None
     asked = first_question(session, left, options.preset or DEFAULT_PRESET)
     return asked, *questions.about(session, questions.ranking, asked, ())
 
@@ -204,7 +204,7 @@ def _send(pipe: BinaryIO, message: object) -> None:
 
 
 def _received(pipe: BinaryIO, message: Any) -> Any:
-    """The next message, of this type; raises EOFError where there will be none."""
+    """Next message, of this type; raises EOFError where there will be none."""
     import msgspec
 
     length = int.from_bytes(pipe.read(LENGTH_BYTES), "big")

@@ -1,4 +1,4 @@
-"""The session behind the screen, which never waits for it: searches in a process of their own, short questions in a thread."""
+"""Session behind the screen, which never waits for it: searches in a process of their own, short questions in a thread."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class SessionThread:
         self.process: PlannerProcess | None = None
         """A process for questions that take long; None: they are asked here too."""
         self._waiting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner-process")
-        """The thread that waits for the process."""
+        """Thread that waits for the process."""
 
     async def ask(self, question: Callable[[Session], Answer]) -> Answer:
-        """The answer to `question`; raises what it raises."""
+        """Answer to `question`; raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
 
     async def search(self, question: Callable[..., Answer], asked: PlanQuestion, *rows: PlanRow) -> Answer:
-        """The answer to a question of `widgets.background.questions` about the workload of `asked`, or `rows` of its plan; raises what it raises."""
+        """Answer to a question of `widgets.background.questions` about the workload of `asked`, or `rows` of its plan; raises what it raises."""
         if self.process is not None:
             with contextlib.suppress(UnansweredError):
                 answer: Answer = await asyncio.get_running_loop().run_in_executor(
@@ -55,7 +55,7 @@ class SessionThread:
         return await self.ask(lambda session: questions.about(session, question, asked, rows))
 
     async def first_plan(self, asked: PlanQuestion) -> tuple[Plan, Sequence[str]] | None:
-        """The plan that the process began with, once it is there; None where that answers another question than `asked`."""
+        """Plan that the process began with, once it is there; None if that answers another question than `asked`."""
         if self.process is None:
             return None
         return await asyncio.get_running_loop().run_in_executor(self._waiting, self.process.first_plan, asked)
@@ -146,12 +146,12 @@ class PlanLoop:
         """Drop the workload that waits."""
         self._wanted = None
 
-    async def foretells(self, asked: PlanQuestion) -> bool:
+    async def has_first_plan(self, asked: PlanQuestion) -> bool:
         """True if the first plan of the planner process answers `asked`; waits for that plan."""
         return self._first and await self._thread.first_plan(asked) is not None
 
     async def _plan(self, asked: PlanQuestion) -> None:
-        """The ranking at once; the changes that would help other rows if no newer workload comes meanwhile."""
+        """Ranking at once; the changes that would help other rows if no newer workload comes meanwhile."""
         first, self._first = self._first, False
         try:
             found = await self._thread.first_plan(asked) if first else None

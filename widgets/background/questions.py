@@ -23,7 +23,7 @@ def ranking(session: Session, workload: Workload, basis: BasisChoice) -> tuple[P
 
 
 def advice(session: Session, workload: Workload, basis: BasisChoice) -> Plan:
-    """The plan with changes that would help the rows that are no solution."""
+    """Plan with changes that would help the rows that are no solution."""
     return session.plan(workload, basis=basis, hints=True)
 
 
@@ -43,7 +43,7 @@ def details(
 
 
 def levers(session: Session, workload: Workload, basis: BasisChoice, row: PlanRow) -> Sequence[Lever]:
-    """The changes that would make the row a solution."""
+    """Changes that would make the row a solution."""
     del basis
     return session.levers(workload, row)
 
@@ -64,7 +64,7 @@ def under_load(session: Session, workload: Workload, basis: BasisChoice, row: Pl
 
 
 def about(session: Session, question: Callable[..., Any], asked: PlanQuestion, rows: Sequence[PlanRow]) -> Any:
-    """The answer of `question` about the workload of `asked`, and about `rows` of its plan."""
+    """Answer of `question` about the workload of `asked`, and about `rows` of its plan."""
     return question(session, session.workload(asked.workload, asked.where), asked.basis, *rows)
 
 

@@ -32,7 +32,7 @@ class SnapshotRead(Message):
 
 
 class TelemetryWatch:
-    """The source of readings, started once the screen is up."""
+    """Source of readings, started once the screen is up."""
 
     def __init__(
         self, post: Callable[[Message], object], interval_s: float, *, replay: Path | None = None, demo: bool = False
@@ -59,7 +59,7 @@ class TelemetryWatch:
 
     @property
     def window(self) -> tuple[Snapshot, ...]:
-        """The last readings, the oldest first."""
+        """Last readings, the oldest first."""
         with self._window_lock:
             return tuple(self._window)
 

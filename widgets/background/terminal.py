@@ -53,7 +53,7 @@ UNASKED = (
 )
 """Whole strings, and sequences that are no key for their length."""
 BEGUN = rf"({STRING}*|{SEQUENCE}*)(\x1b?)\Z"
-"""The beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
+"""Beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
 REST_S = 0.3
 """Time that the rest has."""
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
@@ -75,7 +75,7 @@ HUNG_UP = 128 + signal.SIGHUP
 
 
 def leave_from_thread(app: App[Any], code: int) -> bool:
-    """Make `app` exit with `code`, asked by another thread; False where it does not run."""
+    """Make `app` exit with `code`, asked by another thread; False if it does not run."""
     loop = app._loop
     if loop is None:
         return False
@@ -100,7 +100,7 @@ class Typed:
         """Time until which what comes belongs to the paste before it."""
 
     def of(self, read: str, now_s: float) -> str:
-        """The keys and clicks that are complete with `read`; empty `read`: the terminal said nothing for `REST_S`."""
+        """Keys and clicks that are complete with `read`; empty `read`: the terminal said nothing for `REST_S`."""
         text, self.begun = self.begun + read, ""
         if not read:
             return text if len(text) <= LONGEST_KEY else ""
@@ -224,7 +224,7 @@ class PromptDriver(LinuxDriver):
 
 
 def _drawn(size: tuple[int, int]) -> tuple[int, int]:
-    """The part of a terminal of this size that is drawn on."""
+    """Part of a terminal of this size that is drawn on."""
     return min(size[0], MOST_CELLS[0]), min(size[1], MOST_CELLS[1])
 
 

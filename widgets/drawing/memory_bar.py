@@ -14,7 +14,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.present.memory import left_text
 from planner.present.names import COMPONENT_NAMES
 from planner.units import GIB, used_text
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses
 
@@ -118,7 +118,7 @@ class MemoryBar(Widget):
         """Memory that is shown."""
         self._symbols = symbols
         self._empty_text = "no plan yet"
-        self._style = Paint({})
+        self._style = ThemeStyles({})
 
     def show(self, memory: MemoryBytes | None, empty_text: str = "") -> None:
         """Show these bytes; `empty_text`: the reason where there are none."""
@@ -141,7 +141,7 @@ class MemoryBar(Widget):
         return Strip(list(self._bar(width)), width)
 
     def _bar(self, width: int) -> Iterator[Segment]:
-        """The stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
+        """Stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
         memory = self.memory
         assert memory is not None
         parts, end = split_cells(memory, width)

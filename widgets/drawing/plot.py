@@ -1,4 +1,4 @@
-"""The canvas of charts as lines of a widget."""
+"""Canvas of charts as lines of a widget."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class Plot(Canvas):
     """A canvas whose styles are those of Textual's markup ('$accent')."""
 
     def lines(self) -> list[Content]:
-        """The rows from top to bottom."""
+        """Rows from top to bottom."""
         return [Content.assemble(*runs) for runs in self.runs()]

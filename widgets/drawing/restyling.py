@@ -39,7 +39,7 @@ PARITIES = frozenset({"odd", "even"})
 
 
 class Picked:
-    """The rules for the same types, classes and id, and what they look at."""
+    """Rules for the same types, classes and id, and what they look at."""
 
     def __init__(self, names: frozenset[str], rules: list[RuleSet]) -> None:
         self.names = names
@@ -91,7 +91,7 @@ class Rules:
         """Names and states of a node, and of those around it, that the rules look at -> its styles."""
 
     def picked_for(self, names: AbstractSet[str]) -> Picked:
-        """The rules for any of `names`."""
+        """Rules for any of `names`."""
         known = frozenset(self.by_name.keys() & names)
         if known not in self._picked:
             named = {id(rule) for name in known for rule in self.by_name[name]}

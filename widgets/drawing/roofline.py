@@ -1,4 +1,4 @@
-"""The roofline of one GPU with the operators of a workload on it: FLOP/s against FLOP per byte, both axes logarithmic."""
+"""Roofline of one GPU with the operators of a workload on it: FLOP/s against FLOP per byte, both axes logarithmic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     sign: str
     operators: tuple[Operator, ...]
-    """The longest first."""
+    """Longest first."""
     style: str
 
     @property
@@ -49,7 +49,7 @@ def rate(one: Operator) -> float:
 
 
 def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tuple[list[Content], list[Mark]]:
-    """The chart in `width` by `height` cells, and its marks; ([], []) without products."""
+    """Chart in `width` by `height` cells, and its marks; ([], []) without products."""
     products = sorted((one for one in detail.operators if one.intensity), key=lambda one: -one.seconds)
     if not products:
         return [], []

@@ -30,7 +30,7 @@ class NarrowBar(ScrollBarRender):
         back_color: Color = Color.parse("#555555"),  # noqa: B008
         bar_color: Color = Color.parse("bright_magenta"),  # noqa: B008
     ) -> Segments:
-        """The cells of the bar: `size` of them, for `window_size` of `virtual_size` lines from line `position` on."""
+        """Cells of the bar: `size` of them, for `window_size` of `virtual_size` lines from line `position` on."""
         if not vertical:
             return super().render_bar(size, virtual_size, window_size, position, thickness, vertical, back_color, bar_color)
         begin, end = thumb(size, virtual_size, window_size, position)

@@ -22,7 +22,7 @@ AROUND_A_CHART = 4
 
 
 Block = tuple[Any, list[Content]]
-"""Lines that belong together, and the item of a table whose row they are; None where they are no row."""
+"""Lines that belong together, and the item of a table whose row they are; None if they are no row."""
 
 
 def section_lines(sections: Sequence[Section], width: int, *, height: int = 0, ascii_only: bool = False) -> Iterator[Content]:

@@ -52,29 +52,29 @@ CURSOR, CURSOR_AWAY = 0.32, 0.16
 """Share of the primary colour in the bar under the cursor, with and without the focus."""
 
 
-class Paint:
-    """The styles of one theme."""
+class ThemeStyles:
+    """Styles of one theme."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self._styles: dict[str, Style] = {}
 
-    def of(self, app: App[Any]) -> Paint:
-        """The styles of the theme the app has now."""
-        return self if app.theme_variables is self._variables else Paint(app.theme_variables)
+    def of(self, app: App[Any]) -> ThemeStyles:
+        """Styles of the theme the app has now."""
+        return self if app.theme_variables is self._variables else ThemeStyles(app.theme_variables)
 
     def __call__(self, name: str) -> Style:
-        """The ink of this name, without a background."""
+        """Text style of this name, without a background."""
         style = self._styles.get(name)
         if style is None:
-            variable, manner = INK[name]
+            variable, text_style = INK[name]
             colour = Color.parse(self._variables[variable])
-            style = Style.parse(manner) + Style(color=colour.rich_color)
+            style = Style.parse(text_style) + Style(color=colour.rich_color)
             self._styles[name] = style
         return style
 
     def cursor(self, *, focused: bool) -> Style:
-        """The bar under the cursor."""
+        """Bar under the cursor."""
         primary, ground = Color.parse(self._variables["primary"]), Color.parse(self._variables["background"])
         if primary.ansi is not None or ground.ansi is not None:
             return Style(reverse=focused, bold=True, underline=not focused)
@@ -83,6 +83,6 @@ class Paint:
         return Style(bgcolor=(lit if focused else ground.blend(lit, CURSOR_AWAY / CURSOR)).rich_color, bold=focused)
 
     def band(self) -> Style:
-        """The background of a heading."""
+        """Background of a heading."""
         surface = Color.parse(self._variables["surface"])
         return Style() if surface.ansi is not None or not surface.a else Style(bgcolor=surface.rich_color)

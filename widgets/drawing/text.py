@@ -109,5 +109,5 @@ def side_by_side(blocks: Sequence[tuple[Sequence[Content], int]]) -> list[Conten
 
 
 def component_style(component: str) -> str:
-    """The style of a component of memory, as of the classes of operators that share its colour."""
+    """Style of a component of memory, as of the classes of operators that share its colour."""
     return f"$stack-{component.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""The text field of this program: one row, and a cursor that stands still so that an idle screen sends nothing."""
+"""Text field of this program: one row, and a cursor that stands still so that an idle screen sends nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDITING = {
 """Key -> what it does to the text of a field."""
 
 
-class Entry(Input):
+class TextField(Input):
     """A compact input without a blinking cursor."""
 
     def __init__(

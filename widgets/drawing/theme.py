@@ -1,4 +1,4 @@
-"""The curated colours. Every theme also colours the memory components; their patterns differ as well."""
+"""Curated colours. Every theme also colours the memory components; their patterns differ as well."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The box that takes a model, a preset, a GPU, a command or a setting."""
+"""Box that takes a model, a preset, a GPU, a command or a setting."""

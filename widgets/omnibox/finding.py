@@ -42,7 +42,7 @@ BEFORE_KEY = re.compile(r"\s+(?=[\w.]+=)")
 """Blanks before another key."""
 NUMBER = r"\d+(?:\.\d+)?"
 GENERATION = r"(?<![\d.])((?!0\d)\d{1,2}(?:\.\d+)?)(?![\d.]|[bmktx])"
-"""The first number of a model's name that is no size ('70b', '8x7b') and no date ('08-2024', '2410')."""
+"""First number of a model's name that is no size ('70b', '8x7b') and no date ('08-2024', '2410')."""
 MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 """A number of GPUs, and the beginning of their name."""
 
@@ -80,7 +80,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 def of_fields(workload: Mapping[str, Any]) -> list[Suggestion]:
-    """The fields of the form to go to, by their labels."""
+    """Fields of the form to go to, by their labels."""
     return [
         Suggestion("field", one.label, f"{one.about or ', '.join(one.choices)} ({one.key})".strip(), ALSO.get(one.key, ""))
         for one in spec.fields_for(workload)
@@ -88,7 +88,7 @@ def of_fields(workload: Mapping[str, Any]) -> list[Suggestion]:
 
 
 def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] = ()) -> list[Suggestion]:
-    """The suggestions that `text` may mean: settings and models to be looked up as typed, then those with such a name.
+    """Suggestions that `text` may mean: settings and models to be looked up as typed, then those with such a name.
 
     `fields`: those that an amount may be meant for, as in '20 users'.
     """
@@ -117,13 +117,13 @@ def _order(suggestion: Suggestion) -> tuple[float, bool, list[float]]:
 
 
 def generation(name: str) -> float:
-    """The generation that a model's name states, as 3.1 of 'llama-3.1-70b'; 0 where it states none."""
+    """Generation that a model's name states, as 3.1 of 'llama-3.1-70b'; 0 if it states none."""
     stated = re.search(GENERATION, name.casefold())
     return float(stated[1]) if stated else 0.0
 
 
 def near(text: str, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
-    """The suggestions whose names are spelled most like `text`."""
+    """Suggestions whose names are spelled most like `text`."""
     named = {suggestion.value: suggestion for suggestion in suggestions if suggestion.kind != "command"}
     return [named[name] for name in nearest_names(text.strip(), named, MOST_NEAR)]
 
@@ -190,7 +190,7 @@ def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
 
 
 def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes of `workload` that 'key=value', or several with blanks between, spell; keys by their names, or as the form calls them.
+    """Changes of `workload` that 'key=value', or several with blanks between, spell; keys by their names, or as the form calls them.
 
     Raises ValueError with what is wrong and the nearest keys.
     """

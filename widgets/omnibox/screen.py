@@ -18,7 +18,7 @@ from planner.present.labels import problem_text
 from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_clauses, shorten_end, shorten_middle
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.omnibox.finding import Suggestion, find, near, setting
 from widgets.panes.workload.fields import fields_for
 from widgets.panes.workload.history import difference
@@ -45,7 +45,7 @@ MODEL_HINT = "name, Hugging Face id, or path of a config.json"
 
 
 class OmniScreen(NarrowedList[Suggestion | None]):
-    """Returns the entry that the user takes; None when the user backs out."""
+    """Returns the entry that the user takes; None if the user backs out."""
 
     DEFAULT_CSS = """
     OmniScreen {
@@ -65,18 +65,18 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self._found: Sequence[Suggestion] = ()
 
     def compose(self) -> ComposeResult:
-        """The text, its possible meanings, and facts of the one under the cursor."""
+        """Text, its possible meanings, and facts of the one under the cursor."""
         with Vertical(id="omnibox", classes="box") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content(KEYS)
-            yield Entry(placeholder=self._accepts, id="omni-text")
+            yield TextField(placeholder=self._accepts, id="omni-text")
             yield OptionList(id="omni-list", compact=True)
             yield Static(Content.styled(EMPTY, "$quiet"), id="omni-preview")
 
     def renew(self) -> None:
         """Find what was typed among the lists that have been read meanwhile."""
         self._suggestions = self._all()
-        self._narrow(self.query_one(Entry).value)
+        self._narrow(self.query_one(TextField).value)
 
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)

@@ -1,1 +1,1 @@
-"""The main screen: its panes and its one-line widgets."""
+"""Main screen: its panes and its one-line widgets."""

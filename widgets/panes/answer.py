@@ -1,4 +1,4 @@
-"""The answer in one sentence, on top of everything else."""
+"""Answer in one sentence, on top of everything else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_ANSWER = 20
 
 
 class AnswerLine(Static):
-    """The answer: what to do, highlighted, then how sure that is and what comes next.
+    """Answer: what to do, highlighted, then how sure that is and what comes next.
 
     Before it a badge where a change is tried out; behind it a word while another plan is made. An answer that is not to the workload
     in the form is dim, behind what is wrong with that.
@@ -48,7 +48,7 @@ class AnswerLine(Static):
             self._notice = self.set_timer(UNNOTICED_S, self._say_planning)
 
     def show(self, plan: Plan, trial: Trial | None = None, keeps: Callable[[PlanRow], bool] | None = None) -> None:
-        """The answer of a plan, among the rows that a filter `keeps`; `trial`: what was changed for it, and the difference that made."""
+        """Answer of a plan, among the rows that a filter `keeps`; `trial`: what was changed for it, and the difference that made."""
         from planner.present.choice.sentence import answer_sentence
 
         self._sentence, self._trial, self._problem = answer_sentence(plan, keeps), trial, ""
@@ -93,14 +93,14 @@ class AnswerLine(Static):
         self.update(Content.assemble(drawn, gap, (planning, "$quiet")), layout=False)
 
     def _refused(self, room: int) -> Content:
-        """The problem, and the last answer where there is room."""
+        """Problem, and the last answer where there is room."""
         problem = shorten_end(self._problem, room, self._symbols.ellipsis)
         left = room - len(problem) - 3
         rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""
         return Content.assemble((problem, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
 
     def _begun(self, part: str, room: int) -> list[str]:
-        """The beginning of a part for which there is too little room."""
+        """Beginning of a part for which there is too little room."""
         return [shorten_clauses(part, room, self._symbols.ellipsis)] if room >= LEAST_PART else []
 
     def _answer(self, sentence: Sentence, room: int) -> Content:
@@ -118,6 +118,6 @@ class AnswerLine(Static):
 
 
 def _badges(trial: Trial) -> list[str]:
-    """The change that is tried out, longest first: the answer beside it stays whole."""
+    """Change that is tried out, longest first: the answer beside it stays whole."""
     forms = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change, trial.change.partition(": ")[0])
     return [*(f" WHAT-IF  {words} " for words in forms), " WHAT-IF "]

@@ -77,7 +77,7 @@ class BenchmarkView(Vertical):
             points.scroll_home(animate=False)
 
     def _suites(self, width: int) -> list[Content]:
-        """The suites, while nothing was measured."""
+        """Suites, while nothing was measured."""
         from widgets.background.benchmark import suites
 
         items = [labelled(suite.label, len(suite.label) + 2, suite.detail, width, "$quiet", "") for suite in suites(None)]
@@ -130,7 +130,7 @@ SHARE = len("100 % of spec")
 
 
 def _whole_parts(parts: Sequence[str], room: int) -> str:
-    """The parts that fit, none of them cut, two blanks before each."""
+    """Parts that fit, none of them cut, two blanks before each."""
     text = ""
     for part in parts:
         if part and len(text) + 2 + len(part.rstrip()) <= room:

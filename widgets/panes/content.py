@@ -1,4 +1,4 @@
-"""The content of the panes, put in once the screen is up."""
+"""Content of the panes, put in once the screen is up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STYLES = Path(__file__).parents[1] / "later.tcss"
 
 
 class Panes:
-    """The widgets in the frames, and what is shown in several of them at once."""
+    """Widgets in the frames, and what is shown in several of them at once."""
 
     def __init__(self, symbols: Symbols) -> None:
         self.form = Form(symbols=symbols)

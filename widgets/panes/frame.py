@@ -1,4 +1,4 @@
-"""The frame of a pane, which is on the screen before its content."""
+"""Frame of a pane, which is on the screen before its content."""
 
 from __future__ import annotations
 

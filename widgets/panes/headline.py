@@ -1,4 +1,4 @@
-"""The top line: what is planned, on what, at which prices."""
+"""Top line: what is planned, on what, at which prices."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _fitted(head: str, parts: Sequence[str], room: int, ellipsis: str) -> tuple[
 def headline_parts(
     preset: str, task: Mapping[str, Any], plan: Plan | None, row: PlanRow | None, here: str, today: dt.date
 ) -> tuple[list[str], list[str]]:
-    """The left side (what is planned) and the right side (the price of `row`, or the oldest; this machine), most telling first."""
+    """Left side (what is planned) and the right side (the price of `row`, or the oldest; this machine), most telling first."""
     left = [preset, model_name(task), *load_summary(task)]
     right = []
     measured = [row.gpu for row in plan.rows if row.here and row.basis == "measured"] if plan is not None else []
@@ -112,7 +112,7 @@ def _age(as_of: str, today: dt.date) -> str:
 
 
 def load_summary(task: Mapping[str, Any]) -> list[str]:
-    """The demand of a workload in short parts, most telling first: ['16.7 req/s', '600 → 200 tokens', 'p95 < 5 s']."""
+    """Demand of a workload in short parts, most telling first: ['16.7 req/s', '600 → 200 tokens', 'p95 < 5 s']."""
     parts: list[str] = []
     if rate := task.get("request_rate_per_s"):
         parts.append(f"{rate:,.4g} req/s" if rate < MANY else f"{rate:,.0f} req/s")

@@ -1,4 +1,4 @@
-"""The bottom line: the keys that matter now."""
+"""Bottom line: the keys that matter now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIGHT = ("palette", "help", "quit")
 TYPING = ("form-next", "form-previous", "back")
 """Actions whose keys a text field leaves alone; plain keys are text there."""
 NOTED = ("form-next", "back")
-"""The ones that stay beside a note on the field; in a narrow line the last one alone."""
+"""Ones that stay beside a note on the field; in a narrow line the last one alone."""
 CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-reset", "back")
 """Actions on a field that holds one of several values."""
 FOLDING = ("group-turn", "group-fold", "group-open", "form-next", "back")
@@ -38,7 +38,7 @@ ROOMY = 100
 
 
 class KeyLine(Clickable):
-    """The keys of actions that can run now, by rank; actions that need the first plan are dim until then."""
+    """Keys of actions that can run now, by rank; actions that need the first plan are dim until then."""
 
     def __init__(
         self,

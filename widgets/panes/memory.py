@@ -35,16 +35,16 @@ class MemoryView(Vertical, can_focus=True):
         self._shown: tuple[PlanRow | None, Plan | None] = None, None
 
     def compose(self) -> ComposeResult:
-        """The bar and one line of facts."""
+        """Bar and one line of facts."""
         yield MemoryBar(symbols=self._symbols, id="stack")
         yield FoldedLines(id="facts")
 
     async def on_click(self) -> None:
-        """The items."""
+        """Items."""
         await self.run_action("app.act('memory')")
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """The memory of this row."""
+        """Memory of this row."""
         self._shown = row, plan
         bar = self.query_one(MemoryBar)
         if row is None:
@@ -95,13 +95,13 @@ def memory_facts(row: PlanRow) -> list[str]:
 
 
 class MemoryStrip(MemoryBar):
-    """The stack in one row, for screens that show one pane at a time."""
+    """Stack in one row, for screens that show one pane at a time."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(symbols=symbols, id="memory-strip")
 
     def show_row(self, row: PlanRow | None) -> None:
-        """The memory of this row."""
+        """Memory of this row."""
         if row is None:
             self.show(None, "no row")
         else:

@@ -1,4 +1,4 @@
-"""The panes by number, for screens that show one at a time."""
+"""Panes by number, for screens that show one at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from widgets.panes.frame import PANES
 
 
 class Tabs(Clickable):
-    """The panes by number, for screens that show one at a time."""
+    """Panes by number, for screens that show one at a time."""
 
     def __init__(self) -> None:
         super().__init__(id="tabs")

@@ -1,4 +1,4 @@
-"""The reason of the highlighted row beside the table: how sure it is, what limits it, its time, memory and money, and what would help."""
+"""Reason of the highlighted row beside the table: how sure it is, what limits it, its time, memory and money, and what would help."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LATENCIES = {"request": "p95", "ttft": "TTFT", "tpot": "TPOT"}
 
 
 def rank_text(row: PlanRow, plan: Plan) -> str:
-    """The rank of a row among the solutions of its plan, whether they are folded or not."""
+    """Rank of a row among the solutions of its plan, whether they are folded or not."""
     return f"rank {row.rank} of {sum(other.rank is not None for other in plan.rows):,}"
 
 
@@ -57,7 +57,7 @@ def of_limit(value: str, limit: str) -> str:
 
 
 class WhyView(VerticalScroll, can_focus=False):
-    """The highlighted row in short lines; it follows the cursor."""
+    """Highlighted row in short lines; it follows the cursor."""
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="why-view")
@@ -65,7 +65,7 @@ class WhyView(VerticalScroll, can_focus=False):
         self._row: PlanRow | None = None
         self._plan: Plan | None = None
         self.levers: Sequence[Lever] = ()
-        """The changes that are shown, by their numbers."""
+        """Changes that are shown, by their numbers."""
         self._owned: Owned | None = None
         self._flips: Sequence[str] = ()
 

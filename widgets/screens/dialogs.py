@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.screens.overlay import Overlay
 
 
@@ -28,7 +28,7 @@ class ConfirmScreen(Overlay[bool]):
         self._question, self._yes, self._no = question, yes, no
 
     def compose(self) -> ComposeResult:
-        """The question and its two keys."""
+        """Question and its two keys."""
         with Vertical(classes="box dialog"):
             yield Static(Content(self._question), classes="dialog-text")
             yield Static(
@@ -58,7 +58,7 @@ class NameScreen(Overlay[str | None]):
         with Vertical(classes="box dialog") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content("enter saves · esc back")
-            yield Entry(self._suggested, select_on_focus=True)
+            yield TextField(self._suggested, select_on_focus=True)
             yield Static(Content(self._hint), classes="dialog-hint")
 
     @on(Input.Submitted)

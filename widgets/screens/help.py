@@ -1,4 +1,4 @@
-"""The help screen: every key from the registry, what the pane shows, and what the signs mean."""
+"""Help screen: every key from the registry, what the pane shows, and what the signs mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from planner.present.names import VERDICT_WORDS
 from widgets.actions.action import ActionState
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import labelled, styled_lines
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.screens.overlay import TextOverlay
 
 FIRST: Mapping[str, Sequence[str]] = {
@@ -36,7 +36,7 @@ KEY, GAP = 10, 2
 
 
 class Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of words."""
+    """File of words."""
 
     panes: Mapping[str, str]
     """What each pane shows."""
@@ -63,21 +63,21 @@ class HelpScreen(TextOverlay):
         self._pane, self._actions, self._symbols = pane, actions, symbols
         self._texts = read_shipped(Texts, "screen", "help.toml")
 
-    def above(self) -> Iterator[Entry]:
+    def above(self) -> Iterator[TextField]:
         """Searched text; out of sight until that begins."""
-        entry = Entry(placeholder="words of the screen, or about a key", id="help-words")
+        entry = TextField(placeholder="words of the screen, or about a key", id="help-words")
         entry.display = False
         yield entry
 
     def action_search(self) -> None:
         """Show only keys that are about what is typed."""
-        entry = self.query_one("#help-words", Entry)
+        entry = self.query_one("#help-words", TextField)
         entry.display = True
         self.set_focus(entry)
 
     def action_back(self) -> None:
         """End the search, or else the help."""
-        entry = self.query_one("#help-words", Entry)
+        entry = self.query_one("#help-words", TextField)
         if not entry.display:
             self.dismiss()
             return
@@ -90,7 +90,7 @@ class HelpScreen(TextOverlay):
         self.draw()
 
     def lines(self, width: int) -> Iterator[Content]:
-        """The pane, the signs, and the keys by group."""
+        """Pane, the signs, and the keys by group."""
         if self._words:
             yield from self._found(width)
             return
@@ -106,7 +106,7 @@ class HelpScreen(TextOverlay):
         yield Content("")
 
     def _found(self, width: int) -> Iterator[Content]:
-        """The terms that what is typed is about, one that begins with it first, then the keys."""
+        """Terms that what is typed is about, one that begins with it first, then the keys."""
         terms = [text for pane in self._texts.panes.values() for text in pane.split("\n") if TERM.match(text)]
         about = [text for text in terms if all(word in text.casefold() for word in self._words)]
         if about:
@@ -117,7 +117,7 @@ class HelpScreen(TextOverlay):
         yield from self._keys(width, "" if about else "Nothing here is about that.")
 
     def _keys(self, width: int, nothing: str = "") -> Iterator[Content]:
-        """The keys by group, those of the pane first; where words were typed, the ones that are about them, else `nothing`."""
+        """Keys by group, those of the pane first; where words were typed, the ones that are about them, else `nothing`."""
         groups = self._actions()
         first = FIRST.get(self._pane, ())
         cells = max([KEY, *(GAP + len(state.keys) + GAP for states in groups.values() for state in states)])
@@ -138,7 +138,7 @@ class HelpScreen(TextOverlay):
 
 
 def _about(state: ActionState) -> str:
-    """The words of an action that are searched."""
+    """Words of an action that are searched."""
     return f"{state.keys} {state.label} {state.action.description}".casefold()
 
 

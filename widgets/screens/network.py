@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def between_nodes(row: PlanRow, gpu: Gpu | None, task: str) -> str:
-    """The network between the nodes of `row` and what goes over it; empty for one node, and for an unknown part."""
+    """Network between the nodes of `row` and what goes over it; empty for one node, and for an unknown part."""
     layout = row.answer.layout
     if gpu is None or layout is None or layout.nodes < 2:
         return ""

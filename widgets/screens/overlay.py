@@ -140,7 +140,7 @@ class ScrolledOverlay(Overlay[None]):
 
     @property
     def scrolled(self) -> Widget:
-        """The box that scrolls."""
+        """Box that scrolls."""
         return self.query_one(VerticalScroll)
 
     def action_scroll(self, step: int) -> None:
@@ -170,7 +170,7 @@ class TextOverlay(ScrolledOverlay):
         self._heading, self._hint = heading, hint
 
     def compose(self) -> ComposeResult:
-        """The text, below what is above it."""
+        """Text, below what is above it."""
         with Vertical(id="box", classes="box") as box:
             box.styles.width = self.WIDTH
             box.border_title = Content(self._heading)
@@ -178,7 +178,7 @@ class TextOverlay(ScrolledOverlay):
             yield from self.body()
 
     def body(self) -> ComposeResult:
-        """The widget that scrolls."""
+        """Widget that scrolls."""
         with VerticalScroll(id="text", classes="text"):
             yield Static(Content.styled(self.WAITING, "$quiet"))
 
@@ -192,7 +192,7 @@ class TextOverlay(ScrolledOverlay):
         return ()
 
     def lines(self, width: int) -> Iterable[Content]:
-        """The text in lines of at most `width` cells; none: it is not known yet."""
+        """Text in lines of at most `width` cells; none: it is not known yet."""
         raise NotImplementedError
 
     def entitle(self, heading: str, hint: str) -> None:

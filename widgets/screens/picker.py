@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from planner.text import one_line
 from widgets.drawing.text import BRACKETS
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.screens.overlay import NarrowedList
 
 WIDTH, EDGES = 92, 7
@@ -33,7 +33,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class PickerScreen(NarrowedList[str | None]):
-    """Returns the value of the chosen item; None when the user backs out."""
+    """Returns the value of the chosen item; None if the user backs out."""
 
     def __init__(self, title: str, items: Sequence[Item], current: str | None = None) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class PickerScreen(NarrowedList[str | None]):
         with Vertical(id="picker", classes="box") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content("enter chooses · esc back")
-            yield Entry(placeholder="type to narrow", id="picker-filter")
+            yield TextField(placeholder="type to narrow", id="picker-filter")
             yield OptionList(id="picker-list", compact=True)
 
     def highlight(self, value: str) -> None:

@@ -38,7 +38,7 @@ def open_screen(app: BaseApp) -> None:
 
 
 class RightSizeScreen(TextOverlay):
-    """The advice for the readings of the last minutes."""
+    """Advice for the readings of the last minutes."""
 
     WIDTH = 132
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,7 +83,7 @@ class RightSizeScreen(TextOverlay):
         self.draw()
 
     def lines(self, width: int) -> Iterable[Content]:
-        """The advice for each GPU."""
+        """Advice for each GPU."""
         if self._advice is None:
             return [Content.styled("judging …", "$quiet")]
         return advice_lines(self._advice, self._planner.symbols, width) if self._advice.gpus else _nothing(self._detail)

@@ -1,4 +1,4 @@
-"""The roofline of the watched GPUs with their running jobs as points that move."""
+"""Roofline of the watched GPUs with their running jobs as points that move."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RunningScreen(TurningScreen):
 
 
 def _running(session: Session, window: Sequence[Snapshot], dtype: str, basis: str) -> list[Running]:
-    """The GPUs of the last readings, with a point for each stretch of the ones before."""
+    """GPUs of the last readings, with a point for each stretch of the ones before."""
     from planner.engine.advice.running_point import running
     from planner.observe.telemetry.window import observe
 

@@ -1,4 +1,4 @@
-"""The study of compute per dollar on screen: FLOP/s and FLOP per dollar over model or batch sizes, a curve a GPU."""
+"""Study of compute per dollar on screen: FLOP/s and FLOP per dollar over model or batch sizes, a curve a GPU."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class StudyScreen(ScrolledOverlay):
         self._answer: StudyAnswer | None = None
 
     def compose(self) -> ComposeResult:
-        """The legend, the charts, the words."""
+        """Legend, the charts, the words."""
         with Vertical(id="study", classes="box") as box:
             box.border_title = Content("Compute per dollar")
             yield Static(Content.styled(self.WAITING, "$quiet"), id="study-legend")
@@ -109,7 +109,7 @@ class StudyScreen(ScrolledOverlay):
         self.call_after_refresh(self._draw)
 
     def action_turn(self, what: str) -> None:
-        """The next choice of the axis, the prices, the depth law or the vocabulary."""
+        """Next choice of the axis, the prices, the depth law or the vocabulary."""
         self._chosen[what] += 1
         self._run()
 
@@ -219,7 +219,7 @@ def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int, ranges: int 
 
 
 def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
-    """The crossovers first, then how it compares, then the notes."""
+    """Crossovers first, then how it compares, then the notes."""
     from planner.engine.answers.study import story
 
     lines = [Content(line) for text in story(answer) for line in folded(text, width)]
@@ -274,7 +274,7 @@ def _mark(plot: Plot, number: int, points: Sequence[tuple[float, Figure]], symbo
 
 
 def _banded(answer: StudyAnswer, ranges: int) -> list[int]:
-    """The curves whose range is drawn."""
+    """Curves whose range is drawn."""
     if ranges == 0:
         leading = {lead.gpu for lead in answer.leads}
         return [number for number, curve in enumerate(answer.curves) if curve.gpu in leading][:1]

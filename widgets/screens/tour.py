@@ -1,4 +1,4 @@
-"""The tour of a first start: five steps over the panes, each beside what it is about."""
+"""Tour of a first start: five steps over the panes, each beside what it is about."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TourScreen(Overlay[None]):
         self._draw()
 
     def action_step(self, by: int) -> None:
-        """The next step, the one before, or out behind the last."""
+        """Next step, the one before, or out behind the last."""
         self._step = max(0, self._step + by)
         if self._step >= len(STEPS):
             self.action_leave()

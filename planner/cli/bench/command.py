@@ -168,7 +168,7 @@ def _check_combination(
     preset: str | None,
     of_study: Mapping[str, str | int | None],
 ) -> None:
-    """Raises `UsageError` for options that exclude each other."""
+    """Raise `UsageError` for options that exclude each other."""
     if gpus or nodes is not None:
         wrong = "--gpu" if gpus else "--nodes"
         raise click.UsageError(f"{wrong} needs --emit. To measure this machine, use --device; for several nodes, use torchrun.")

@@ -19,7 +19,7 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from planner.observe.results.compared import Compared
     from planner.observe.results.result import Result
-    from planner.observe.serving.client import Timed
+    from planner.observe.serving.client import TimedRequest
     from planner.observe.serving.load import Point
     from planner.session import Session
 
@@ -140,7 +140,7 @@ async def _measured(
     for place, point in enumerate(points):
         client.seed = place
         say(f"{point.name}: {point.requests} requests …")
-        found: list[Timed] = await run_point(client, point)
+        found: list[TimedRequest] = await run_point(client, point)
         results.append(result_of(point, found, model, utc_now()))
     return results
 

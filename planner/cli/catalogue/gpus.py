@@ -10,7 +10,7 @@ from planner.cli.commands import DefaultGroup
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
-from planner.cli.terminal.sections import print_card, print_items, print_json
+from planner.cli.terminal.sections import print_facts, print_items, print_json
 from planner.hardware.catalogue.gpu import Purchase
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
@@ -84,7 +84,7 @@ def show_gpu(invocation: Invocation, name: str, as_json: bool) -> int:
     if as_json:
         print_json(gpu)
     else:
-        print_card(gpu.name, _gpu_facts(gpu))
+        print_facts(gpu.name, _gpu_facts(gpu))
     return ExitCode.ANSWERED
 
 

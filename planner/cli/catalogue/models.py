@@ -12,7 +12,7 @@ from planner.cli.commands import DefaultGroup
 from planner.cli.completion import model_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
-from planner.cli.terminal.sections import print_card, print_columns, print_json
+from planner.cli.terminal.sections import print_columns, print_facts, print_json
 from planner.units import UNKNOWN, bytes_text, count_text, si_text
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints.tensors import by_dtype
@@ -96,12 +96,12 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
         "note": known.note if known else "",
         **{key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in config.items()},
     }
-    print_card(known.name if known else name, card)
+    print_facts(known.name if known else name, card)
     return ExitCode.ANSWERED
 
 
 def _as_read(known: Model) -> dict[str, Any]:
-    """The entry as JSON, with the sizes of the language model at the top level of the config, as in models without towers."""
+    """Entry as JSON, with the sizes of the language model at the top level of the config, as in models without towers."""
     found: dict[str, Any] = msgspec.to_builtins(known)
     return found | {"config": found["config"].get("text_config", {}) | found["config"]}
 

@@ -1,4 +1,4 @@
-"""The option `--on`, and the cluster that it names."""
+"""Option `--on`, and the cluster that it names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ on_option = click.option(
 
 @contextlib.contextmanager
 def cluster_of(on: str | None) -> Iterator[RayCluster | None]:
-    """The cluster named by `--on`, connected while this context is open; None without the option. Raises `UserError`."""
+    """Cluster named by `--on`, connected while this context is open; None without the option. Raises `UserError`."""
     if on is None:
         yield None
         return

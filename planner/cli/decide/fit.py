@@ -94,7 +94,7 @@ def fit(
 
 
 def _answer(ask: Callable[..., Fit], pool: Own, gpus: int | None, fields: dict[str, Any]) -> Fit:
-    """The models that run on a pool of equal GPUs, or on `gpus` of them; the pool's own keys fill in what the workload leaves out."""
+    """Models that run on a pool of equal GPUs, or on `gpus` of them; the pool's own keys fill in what the workload leaves out."""
     usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
     if pool.power_limit_w is not None:
         usual["power_limit_w"] = pool.power_limit_w
@@ -120,7 +120,7 @@ def _cut(found: Fit, top: int | None) -> Fit:
 
 
 def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
-    """The named GPUs, or those of this machine; raises `UserError` if there are neither."""
+    """Named GPUs, or those of this machine; raises `UserError` if there are neither."""
     if gpu is not None:
         known = session.gpus
         try:

@@ -36,7 +36,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 def text_of(objects: Sequence[Mapping[str, Any]]) -> str:
-    """The objects as YAML documents: mappings as blocks, shell as literal blocks, the rest as JSON, which is valid YAML."""
+    """Objects as YAML documents: mappings as blocks, shell as literal blocks, the rest as JSON, which is valid YAML."""
     return "---\n".join(lines_text(_block(one, 0)) for one in objects)
 
 

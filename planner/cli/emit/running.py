@@ -59,12 +59,12 @@ class Running(msgspec.Struct, frozen=True):
 
     @property
     def head(self) -> list[str]:
-        """The description as comments."""
+        """Description as comments."""
         return [f"# {line}" for line in self.comments]
 
     @property
     def rented_head(self) -> list[str]:
-        """The description with the offer, for tools that rent the machines."""
+        """Description with the offer, for tools that rent the machines."""
         return [*self.head, *([f"# {one_line(offer_sentence(self.offer))}"] if self.offer else [])]
 
     @property

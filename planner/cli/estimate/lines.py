@@ -51,7 +51,7 @@ LONGEST_S, USUAL_S = 5.0, 0.005
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The answer to a line that cannot be evaluated."""
+    """Answer to a line that cannot be evaluated."""
 
     id: Any
     error: str

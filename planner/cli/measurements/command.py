@@ -17,7 +17,7 @@ from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
 from planner.cli.measurements.importing import import_measurements, say_outliers
 from planner.cli.options import FILE, Invocation, json_option, options, pass_invocation
-from planner.cli.terminal.sections import print_card, print_columns, print_json
+from planner.cli.terminal.sections import print_columns, print_facts, print_json
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError, nearest_names
@@ -112,7 +112,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
         return ExitCode.ANSWERED
     for one in found:
         run = runs.get(one.run)
-        print_card(
+        print_facts(
             f"{one.id}  {one.point}",
             measurement_facts(one) | environment_facts(run.environment if run else {}, whole=len(found) == 1),
         )

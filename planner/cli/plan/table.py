@@ -1,4 +1,4 @@
-"""The ranking on a terminal: its table, the legend, and reasons that do not fit into the table."""
+"""Ranking on a terminal: its table, the legend, and reasons that do not fit into the table."""
 
 from __future__ import annotations
 

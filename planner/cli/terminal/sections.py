@@ -143,7 +143,7 @@ def print_left_out(titles: Sequence[str]) -> None:
         say(f"a wider terminal also shows: {', '.join(titles)}")
 
 
-def print_card(title: str, facts: Mapping[str, str]) -> None:
+def print_facts(title: str, facts: Mapping[str, str]) -> None:
     """Write a title, then each fact with a value on a line."""
     print(one_line(title))
     known = {one_line(name): one_line(text) for name, text in facts.items() if text}

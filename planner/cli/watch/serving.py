@@ -1,4 +1,4 @@
-"""The exporter of `watch --serve-metrics`: the latest reading at /metrics, in the text format of Prometheus."""
+"""Exporter of `watch --serve-metrics`: the latest reading at /metrics, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STALE_AFTER = 3
 
 
 class Latest:
-    """The latest reading, shared with the threads of the server."""
+    """Latest reading, shared with the threads of the server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

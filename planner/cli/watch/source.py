@@ -45,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def recording(self) -> Recording | None:
-        """The recording, if the source is one; unreadable lines are reported on stderr."""
+        """Recording, if the source is one; unreadable lines are reported on stderr."""
         from planner.observe.telemetry.recording import read_demo, read_recording
 
         if not self.demo and self.replay is None:

@@ -1,4 +1,4 @@
-"""The advice for the GPUs of a window: a verdict and actions for each, with the monthly saving of each action."""
+"""Advice for the GPUs of a window: a verdict and actions for each, with the monthly saving of each action."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     usd_per_month: float
     how: str
-    """The calculation with its numbers."""
+    """Calculation with its numbers."""
     at_most: bool = False
 
 

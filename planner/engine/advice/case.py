@@ -21,7 +21,7 @@ from planner.workload.tasks import Term, Workload
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The data behind advice, in addition to the observation."""
+    """Data behind advice, in addition to the observation."""
 
     find_gpu: Mapping[str, Gpu]
     """Every GPU of the catalogue by its name."""
@@ -29,7 +29,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     chip: FindChip
     estimate: Estimate
     workload: Workload | None = None
-    """The workload on each GPU, where it is known."""
+    """Workload on each GPU, where it is known."""
     tokens_per_s: float | None = None
     """Throughput of one GPU, where it was measured."""
     usd_per_h: float | None = None
@@ -67,5 +67,5 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rent(self) -> float:
-        """Dollars per hour; 0 where no price is known, for which savings are None."""
+        """Dollars per hour; 0 if no price is known, for which savings are None."""
         return self.price.usd_per_h if self.price is not None else 0.0

@@ -71,7 +71,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
 
 
 def unmet(need: ObservedNeed, gpu: Gpu, chip: Chip) -> str | None:
-    """The first item of `need` that `gpu` does not have, by reachable rates instead of the data sheet; None: it has all."""
+    """First item of `need` that `gpu` does not have, by reachable rates instead of the data sheet; None: it has all."""
     single = gpu.compute_flop_per_s.get("fp32")
     has = (
         ("memory", need.memory_bytes, chip.capacity_bytes),
@@ -147,7 +147,7 @@ def caveats(gpu: Gpu) -> list[str]:
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
-    """Answer for one `gpu` with `fields` of the workload changed; None where that is rejected or does not fit."""
+    """Answer for one `gpu` with `fields` of the workload changed; None if that is rejected or does not fit."""
     (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
     return None if isinstance(answer, UserError) or not answer.fits else answer
 

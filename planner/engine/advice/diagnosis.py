@@ -66,7 +66,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None
     zone: ZoneName
     text: str
-    """The value and the meaning of its zone."""
+    """Value and the meaning of its zone."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +76,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     zones: list[Zone]
     because: list[str]
-    """The numbers behind the limiter."""
+    """Numbers behind the limiter."""
     cannot_know: list[str]
 
 
 def judge(seen: Observed) -> Judgement:
-    """The zones of `seen`, the limiter, and what remains unknown."""
+    """Zones of `seen`, the limiter, and what remains unknown."""
     if seen.readings == seen.lost:
         because = ["no reading was answered"]
         return Judgement(limiter="unknown", headline=GONE, zones=zones_of(seen), because=because, cannot_know=[])
@@ -157,7 +157,7 @@ def _headline(seen: Observed, limiter: Limiter) -> str:
 
 
 def _limiter(seen: Observed) -> tuple[Limiter, list[str]]:
-    """The first limit, with its numbers; waste and danger come before speed."""
+    """First limit, with its numbers; waste and danger come before speed."""
     for test in (_idle, _capacity, _held_back, _roofs, _waiting):
         found = test(seen)
         if found is not None:
@@ -197,7 +197,7 @@ def _held_back(seen: Observed) -> tuple[Limiter, list[str]] | None:
 
 
 def _roofs(seen: Observed) -> tuple[Limiter, list[str]] | None:
-    """The roof that the work is closest to, if it is close to one."""
+    """Roof that the work is closest to, if it is close to one."""
     pipes = [share for share in (seen.tensor_active, seen.fp64_active, seen.fp32_active, seen.fp16_active) if share is not None]
     compute, bandwidth = max(pipes, default=0.0), seen.dram_bandwidth or 0.0
     because = [

@@ -17,7 +17,7 @@ from planner.engine.advice.observation import Observed
 from planner.units import HOURS_PER_MONTH, percent_text
 
 LEAST_PEERS = 4
-"""Fewest GPUs that are compared with each other."""
+"""Minimum number of GPUs that are compared with each other."""
 LEAST_SLOW = 0.07
 """Deviation of clocks among equal boards at equal work, due to the binning of chips and the temperature of a rack."""
 LEAST_USE = 0.5
@@ -30,7 +30,7 @@ NAMELESS = "not named"
 
 
 def summary_of(advice: Advice, warnings: Mapping[tuple[str, int], Sequence[str]]) -> FleetSummary:
-    """The groups and the suspects. `warnings`: faults of memory by host and index of the GPU."""
+    """Groups and the suspects. `warnings`: faults of memory by host and index of the GPU."""
     seen = [one.observed for one in advice.gpus]
     return FleetSummary(
         by_verdict=_groups(advice.gpus, lambda one: one.judgement.limiter),

@@ -28,7 +28,7 @@ def slice_need(sm_active: float | None, dram_bandwidth: float | None, memory_byt
 
 
 def smallest_for(need: SliceNeed, profiles: Sequence[Profile]) -> Profile | None:
-    """The smallest profile that has what the job needs; None: no slice has."""
+    """Smallest profile that has what the job needs; None: no slice has."""
     return next(
         (
             profile
@@ -71,7 +71,7 @@ def placed(profiles: Sequence[Profile]) -> list[int] | None:
 
 
 def pack(jobs: Mapping[str, Profile]) -> list[list[str]]:
-    """The jobs of each GPU: the largest first, each on the first GPU where it still fits."""
+    """Jobs of each GPU: the largest first, each on the first GPU where it still fits."""
     gpus: list[list[str]] = []
     with_room: list[list[str]] = []  # GPUs without free memory slices are not examined again
     for name in sorted(jobs, key=lambda job: (-jobs[job].memory_slices, -jobs[job].compute_slices, job)):

@@ -18,13 +18,13 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     gpu: str
-    """The catalogue's name, or the driver's where the catalogue does not have it."""
+    """Catalogue's name, or the driver's where the catalogue does not have it."""
     index: int = 0
     host: str = ""
     """Empty: this machine."""
     uuid: str | None = None
     job: str = ""
-    """Name of the work in a cluster's scheduler; empty where it is not known."""
+    """Name of the work in a cluster's scheduler; empty if it is not known."""
     seconds: Reading
     """Time from the first reading to the last."""
     readings: int

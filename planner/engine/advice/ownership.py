@@ -23,7 +23,7 @@ ALMOST_ALL = 0.995
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The price of one GPU per hour."""
+    """Price of one GPU per hour."""
 
     usd_per_h: float
     market: str
@@ -69,7 +69,7 @@ def least_text(share: float) -> str:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """The time after which buying is cheaper than renting, and the inputs of the calculation."""
+    """Time after which buying is cheaper than renting, and the inputs of the calculation."""
 
     hours_in_use: float | None
     """None: never; running it costs more than renting it for so small a share of the time."""
@@ -88,7 +88,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The time after which buying is cheaper than renting in words, with its inputs."""
+        """Time after which buying is cheaper than renting in words, with its inputs."""
         hosting = f"{usd_text(self.owning.hosting_usd_per_month)} $/month hosting, " if self.owning.hosting_usd_per_month else ""
         inputs = (
             f"({usd_text(self.purchase_usd)} $ to buy, without a server; {self.power_w:.0f} W at {self.owning.usd_per_kwh:g} $/kWh, "
@@ -106,7 +106,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 def break_even(
     *, rent_usd_per_h: float, purchase_usd: float, utilisation: float, power_w: float, owning: Owning, source: str
 ) -> BreakEven:
-    """The break-even of one GPU; `power_w` is its mean power at this utilisation, including idle hours."""
+    """Break-even of one GPU; `power_w` is its mean power at this utilisation, including idle hours."""
     running = running_usd_per_h(power_w, owning)
     gained = rent_usd_per_h * utilisation - running
     hours = purchase_usd / gained if gained > 0 else None

@@ -47,7 +47,7 @@ BY_LIMITER: Mapping[Limiter, tuple[MakeActions, ...]] = {
 
 
 def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
-    """The advice for every observed GPU. Raises `UserError` for a provider without offers."""
+    """Advice for every observed GPU. Raises `UserError` for a provider without offers."""
     prices = {market: quotes(inputs.offers, market, inputs.providers) for market in PRICE_FIELDS}
     notes: dict[str, None] = {}
     cases = [_case(seen, prices, inputs, notes) for seen in observed]
@@ -124,7 +124,7 @@ def _rent_or_buy(case: Case) -> BreakEven | None:
 
 
 def _actions_for(case: Case) -> list[Action]:
-    """The actions for this case, in order; 'stay' where nothing saves anything."""
+    """Actions for this case, in order; 'stay' where nothing saves anything."""
     possible = [action for make in (gpu_actions.pauses, *BY_LIMITER[case.judgement.limiter]) for action in make(case)]
     actions = [action for action in possible if action.saves is None or abs(action.saves.usd_per_month) >= LEAST_SAVING_USD]
     worth = any(action.saves is None or action.saves.usd_per_month > 0 for action in actions if action.kind != "larger")

@@ -40,18 +40,18 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str
     """Assumed number format of the products."""
     chip: Chip | None = None
-    """Roofs by the data sheet and as reached; None where they are not known."""
+    """Roofs by the data sheet and as reached; None if they are not known."""
     now: RunningPoint | None = None
     before: list[RunningPoint] = []
     """Earlier points, the oldest first."""
     unknown: str = ""
-    """Reason why there is no point now; empty where there is one."""
+    """Reason why there is no point now; empty if there is one."""
 
 
 def running(
     now: Sequence[Observed], before: Sequence[Observed], dtype: str, find_gpu: Callable[[str], Gpu | None], chip: FindChip
 ) -> list[Running]:
-    """The running point of each GPU in `now`, with its points of `before` (any number for each GPU, in order of time)."""
+    """Running point of each GPU in `now`, with its points of `before` (any number for each GPU, in order of time)."""
     found = []
     for seen in now:
         gpu = find_gpu(seen.gpu)

@@ -14,12 +14,12 @@ from planner.engine.answers.memory import MemoryBytes
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The network between nodes, as it is sold, given or assumed."""
+    """Network between nodes, as it is sold, given or assumed."""
 
     fabric: str
     """'InfiniBand', 'EFA', 'Ethernet', …; 'none sold': nodes cannot be joined."""
     bytes_per_s: float | None = None
-    """Per GPU and direction; None where there is no network."""
+    """Per GPU and direction; None if there is no network."""
     joined_nodes: int = 1
     """Nodes that each group of the layout spans: all nodes of a training job, or the nodes of one replica of a service."""
     nodes: int = 1
@@ -33,7 +33,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TermPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The price of the same nodes on one term."""
+    """Price of the same nodes on one term."""
 
     term: str
     usd_per_h: float
@@ -97,7 +97,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: Any = msgspec.field(default=None)
     fits: bool
     reason: str | None
-    """Reason why it does not fit or cannot be timed; None when it fits."""
+    """Reason why it does not fit or cannot be timed; None if it fits."""
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
     probability_fits: float | None = None
@@ -141,5 +141,5 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of its layout; 1 where there is none."""
+        """Number of GPUs of its layout; 1 if there is none."""
         return self.layout.gpus if self.layout else 1

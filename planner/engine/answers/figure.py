@@ -28,7 +28,7 @@ class Figure(msgspec.Struct, frozen=True):
         return cls(value, value, value, basis)
 
     def scaled(self, factor: float) -> Figure:
-        """The figure times `factor`."""
+        """Figure times `factor`."""
         return Figure(self.value * factor, self.low * factor, self.high * factor, self.basis)
 
     def inverse(self, numerator: float) -> Figure:
@@ -36,12 +36,12 @@ class Figure(msgspec.Struct, frozen=True):
         return Figure(numerator / self.value, numerator / self.high, numerator / self.low, self.basis)
 
     def capped(self, most: float) -> Figure:
-        """The figure, with value and range limited to at most `most`."""
+        """Figure, with value and range limited to at most `most`."""
         return Figure(min(self.value, most), min(self.low, most), min(self.high, most), self.basis)
 
 
 def value_of(figure: Figure | None) -> float | None:
-    """The value of a figure, or None without a figure."""
+    """Value of a figure, or None without a figure."""
     return figure.value if figure is not None else None
 
 
@@ -55,5 +55,5 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def weakest(*bases: Basis) -> Basis:
-    """The weakest of `bases`; 'spec' where there are none."""
+    """Weakest of `bases`; 'spec' where there are none."""
     return min(bases, key=BASES.index, default="spec")

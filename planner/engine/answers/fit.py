@@ -27,7 +27,7 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_tokens: int | None = None
     """Longest context of one sequence in this layout; None: not known, or not limited by memory or positions."""
     concurrency: int | None = None
-    """Most sequences whose cache fits at once; in training, sequences of a micro batch."""
+    """Maximum number of sequences whose cache fits at once; in training, sequences of a micro batch."""
     at_once: int | None = None
     """Requests in flight on all replicas, which the speeds are of; None in training."""
     bits: int = 0
@@ -57,12 +57,12 @@ class FitCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer for one pool of equal GPUs."""
+    """Answer for one pool of equal GPUs."""
 
     gpu: str
     gpus: int
     task: dict[str, Any]
-    """The workload without its model, as given."""
+    """Workload without its model, as given."""
     each_tokens_per_s: float | None = None
     """Tokens a second that each user of a service gets at least, where neither a load nor a limit of latency was given."""
     rows: list[FitRow]

@@ -1,4 +1,4 @@
-"""The memory of one candidate: bytes by component, and item by item."""
+"""Memory of one candidate: bytes by component, and item by item."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MemoryItem(msgspec.Struct, frozen=True):
 
 
 class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """The fullest GPU of one candidate at its peak, item by item; items of 0 bytes are left out."""
+    """Fullest GPU of one candidate at its peak, item by item; items of 0 bytes are left out."""
 
     items: list[MemoryItem]
     total_bytes: float

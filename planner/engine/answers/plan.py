@@ -1,4 +1,4 @@
-"""The ranked answer for one workload: a row for each candidate shown, and changes that would make it fit or cheaper."""
+"""Ranked answer for one workload: a row for each candidate shown, and changes that would make it fit or cheaper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Lever(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int | None = None
     """Number of GPUs of that solution."""
     costs: LeverCost | None = None
-    """The dearest price among its changes."""
+    """Dearest price among its changes."""
     saves_bytes: float | None = None
     """Bytes saved on the fullest GPU in the same layout."""
     slowdown: float | None = None
@@ -83,7 +83,7 @@ class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The offer whose price a row uses."""
+    """Offer whose price a row uses."""
 
     provider: str
     kind: str | None = None
@@ -177,10 +177,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The ranked answer for one workload."""
+    """Ranked answer for one workload."""
 
     task: dict[str, Any]
-    """The workload as given, including every default that was filled in."""
+    """Workload as given, including every default that was filled in."""
     rows: list[PlanRow]
     counts: Counts
     levers: list[Lever] = []
@@ -193,5 +193,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def best(self) -> PlanRow | None:
-        """The row that ranks first; None where there is no solution."""
+        """Row that ranks first; None if there is no solution."""
         return next((row for row in self.rows if row.rank), None)

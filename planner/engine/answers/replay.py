@@ -15,7 +15,7 @@ class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     begins_s: float
     """Seconds since the first request."""
     clock: str = ""
-    """Start of the hour in UTC; empty where the trace has no clock."""
+    """Start of the hour in UTC; empty if the trace has no clock."""
     requests: int
     covered_s: float
     """Part of the hour between the first and the last request of the trace."""
@@ -26,14 +26,14 @@ class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Absent where every output is one token."""
     request_s: Percentiles | None = None
     replicas_needed: int | None = None
-    """The fewest replicas that meet the targets, or keep up where there are no targets; absent: even the most that were tried do not."""
+    """Fewest replicas that meet the targets, or keep up where there are no targets; absent: even the most that were tried do not."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A trace served by `replicas` copies of one layout, each request by the next replica in turn."""
 
     task: dict[str, Any]
-    """The workload that the layout was chosen for."""
+    """Workload that the layout was chosen for."""
     source: str
     gpu: str
     layout: str

@@ -78,9 +78,9 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     cause: Literal["price", "memory"] = "price"
     """'memory': the model no longer fits `from`; the range is given by the largest size that fits and the smallest that does not."""
     open_low: bool = False
-    """The range reaches below the smallest point studied; `low` is that point."""
+    """True if the range extends below the smallest point studied; `low` is that point."""
     open_high: bool = False
-    """The range reaches beyond the largest point studied; `high` is that point."""
+    """True if the range extends beyond the largest point studied; `high` is that point."""
 
 
 class StudyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

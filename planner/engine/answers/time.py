@@ -96,7 +96,7 @@ class PhaseTime(msgspec.Struct, frozen=True):
     seconds: float
     flop: float
     bound: Bound
-    """The limit that its operators wait for most of the time."""
+    """Limit that its operators wait for most of the time."""
     bound_share: float
     """Share of the time that they wait for it."""
 
@@ -105,7 +105,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one candidate, operator by operator, and the roofs above them."""
 
     work: str
-    """The work that takes this time: "one optimizer step", "one request among 16 on its replica", …"""
+    """Work that takes this time: "one optimizer step", "one request among 16 on its replica", …"""
     at_once: int = 1
     """Requests in flight on a replica of a service; decode time, FLOPs and bytes are of all of them together."""
     mean_request_s: float | None = None
@@ -125,7 +125,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """Words on how this time relates to that of the mean request; '' where the two cannot be confused."""
+        """Words on how this time relates to that of the mean request; '' if the two cannot be confused."""
         if self.mean_request_s is None:
             return ""
         together = f" FLOPs and bytes of decode are of all {self.at_once:,} together." if self.at_once > 1 else ""
@@ -148,7 +148,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
         return sum(one.flop for one in self.operators)
 
     def phases(self) -> list[PhaseTime]:
-        """The phases in the order in which they happen."""
+        """Phases in the order in which they happen."""
         found = []
         for name in dict.fromkeys(one.phase for one in self.operators):
             own = [one for one in self.operators if one.phase == name]
@@ -186,20 +186,20 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_s: Percentiles
     ttft_s: Percentiles
     tpot_s: Percentiles | None = None
-    """Mean time between the tokens of a request; None where an answer is one token."""
+    """Mean time between the tokens of a request; None if an answer is one token."""
     busy: float
     """Share of the time in which a replica works."""
 
 
 class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The highest load at which a limit on a latency is met."""
+    """Highest load at which a limit on a latency is met."""
 
     latency: Latency
     share: str
     """'p50', 'p95' or 'p99'."""
     limit_s: float
     load: Figure | None
-    """Highest load at which the limit is met; None where it is not met even at the lowest load."""
+    """Highest load at which the limit is met; None if it is not met even at the lowest load."""
 
 
 class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -208,7 +208,7 @@ class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: Literal["rate", "in-flight"]
     """Unit of the load: requests a second, or requests in flight."""
     asked: float
-    """The load of the plan."""
+    """Load of the plan."""
     points: list[LoadPoint]
     """Points in ascending order of load, only those that the replicas keep up with."""
     full: float | None = None

@@ -18,7 +18,7 @@ Rows = NDArray[np.int64]
 
 
 def added(parts: Iterable[Floats]) -> Floats:
-    """The sum of arrays that broadcast, added in order, so that a row's sum does not depend on the other rows."""
+    """Sum of arrays that broadcast, added in order, so that a row's sum does not depend on the other rows."""
     return reduce(np.add, parts)
 
 
@@ -74,7 +74,7 @@ class Columns(msgspec.Struct, frozen=True):
         return cls(**columns)
 
     def take(self, keep: Flags | Rows) -> Self:
-        """The rows `keep`; shared attributes stay shared."""
+        """Rows `keep`; shared attributes stay shared."""
         arrays = {name: getattr(self, name) for name in self.__struct_fields__}
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})
 
@@ -92,7 +92,7 @@ class RowRecord(msgspec.Struct, frozen=True):
     """Base of records whose fields are arrays of the same first dimension, other such records, or None."""
 
     def map(self, change: Callable[[Any], Any]) -> Self:
-        """The record after `change` of every array in it."""
+        """Record after `change` of every array in it."""
 
         def changed(part: Any) -> Any:
             return part.map(change) if isinstance(part, RowRecord) else part if part is None else change(part)
@@ -100,7 +100,7 @@ class RowRecord(msgspec.Struct, frozen=True):
         return type(self)(**{name: changed(getattr(self, name)) for name in self.__struct_fields__})
 
     def take(self, index: Flags | Rows) -> Self:
-        """The rows `index`: a mask, or row numbers in any order, which may repeat."""
+        """Rows `index`: a mask, or row numbers in any order, which may repeat."""
         return self.map(lambda array: array[index])
 
     def spread(self, index: Rows, rows: int, otherwise: float) -> Self:
@@ -115,7 +115,7 @@ class RowRecord(msgspec.Struct, frozen=True):
 
 
 def joined(parts: Sequence[R]) -> R:
-    """The rows of all `parts` (at least one), one part after the other."""
+    """Rows of all `parts` (at least one), one part after the other."""
 
     def together(values: list[Any]) -> Any:
         return joined(values) if isinstance(values[0], RowRecord) else np.concatenate(values)
@@ -124,7 +124,7 @@ def joined(parts: Sequence[R]) -> R:
 
 
 def positive(columns: dict[str, Floats]) -> list[dict[str, float]]:
-    """The numbers above 0 in each row of `columns`, by name."""
+    """Numbers above 0 in each row of `columns`, by name."""
     numbers, names = np.stack([*columns.values()], axis=1), [*columns]
     found: list[dict[str, float]] = [{} for _ in numbers]
     row, column = (numbers > 0).nonzero()

@@ -18,7 +18,7 @@ GB10_CAPABILITY = 12.1
 
 
 def most_sequences(t: Table) -> Floats:
-    """Most requests in flight on a replica, whatever the size of its cache; shape [rows]."""
+    """Maximum number of requests in flight on a replica, whatever the size of its cache; shape [rows]."""
     usual = np.where(is_small(t.chip) & (t.engine.small_sequences > 0), t.engine.small_sequences, t.engine.most_sequences)
     return np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
 

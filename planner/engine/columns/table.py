@@ -1,4 +1,4 @@
-"""The table of candidates: a row for each candidate, a column for each attribute."""
+"""Table of candidates: a row for each candidate, a column for each attribute."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
 
     @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
-        """The columns of `Columns.gather`, each of shape [rows], which give a table its number of rows."""
+        """Columns of `Columns.gather`, each of shape [rows], which give a table its number of rows."""
         found = super().gather(records, index)
         return cls(**{name: np.broadcast_to(getattr(found, name), index.shape) for name in cls.__struct_fields__})
 
@@ -158,16 +158,16 @@ class Table(msgspec.Struct, frozen=True):
     chip: ChipColumns
     layout: LayoutColumns
     draft_model: ModelColumns | None = None
-    """Draft models, and the model itself in rows without one; None where no row has a timed draft."""
+    """Draft models, and the model itself in rows without one; None if no row has a timed draft."""
     draft: DraftColumns | None = None
     source: ModelColumns | None = None
-    """Encoders of prompts, and the model itself in rows without one; None where no row has one."""
+    """Encoders of prompts, and the model itself in rows without one; None if no row has one."""
 
     tower: ModelColumns | None = None
-    """Towers that read pictures, and the model itself in rows without one; None where no prompt has a picture."""
+    """Towers that read pictures, and the model itself in rows without one; None if no prompt has a picture."""
 
     rollout_job: JobColumns | None = None
-    """Job of generating the answers that are trained on; None where the model is not trained on its own answers."""
+    """Job of generating the answers that are trained on; None if the model is not trained on its own answers."""
     rollout_engine: EngineColumns | None = None
 
     @property
@@ -176,11 +176,11 @@ class Table(msgspec.Struct, frozen=True):
         return int(self.layout.gpus.size)
 
     def take(self, keep: Flags | Rows) -> Table:
-        """The candidates `keep`."""
+        """Candidates `keep`."""
         return self._of_parts(lambda part: part.take(keep))
 
     def upright(self) -> Table:
-        """The candidates with columns of shape [rows, 1]; see `Columns.upright`."""
+        """Candidates with columns of shape [rows, 1]; see `Columns.upright`."""
         return self._of_parts(lambda part: part.upright())
 
     def _of_parts(self, change: Callable[[Columns], Columns]) -> Table:
@@ -190,5 +190,5 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def prompts(self) -> Table:
-        """The candidates with the stack that prompts pass, an encoder or the model itself, as their model."""
+        """Candidates with the stack that prompts pass, an encoder or the model itself, as their model."""
         return self if self.source is None else msgspec.structs.replace(self, model=self.source, source=None)

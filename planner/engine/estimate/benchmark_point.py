@@ -32,7 +32,7 @@ LEAN_PROMPT = 0.35
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """The prediction for `point` with its measured value, for the store; None where either is missing."""
+    """Prediction for `point` with its measured value, for the store; None if either is missing."""
     figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
@@ -52,7 +52,7 @@ def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arch
 
 
 def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
-    """The prediction for `point` on `gpu` with `ceilings`; None for kinds of points without a formula."""
+    """Prediction for `point` on `gpu` with `ceilings`; None for kinds of points without a formula."""
     if point.kind == "gemm":
         return _product(point, ceilings)
     if point.kind in STREAMS:
@@ -78,7 +78,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
 
 
 def request_of(point: Measurement, gpu: str) -> Request | None:
-    """The point as a candidate; None where its parameters are not sufficient."""
+    """Point as a candidate; None if its parameters are not sufficient."""
     given = point.parameters
     try:
         model = model_of_point(given)
@@ -120,7 +120,7 @@ def _launches(point: Measurement) -> float:
 
 
 def _figure(point: Measurement, answer: Answer) -> Figure | None:
-    """The answer in the unit of the point."""
+    """Answer in the unit of the point."""
     if point.kind == "decode":
         rate = answer.decode_tokens_per_s
         return rate.scaled(float(point.parameters["batch"])) if rate else None

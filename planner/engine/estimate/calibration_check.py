@@ -42,7 +42,7 @@ class CheckedPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The points that judge a calibration."""
+    """Points that judge a calibration."""
 
     gpu: str
     points: list[CheckedPoint]

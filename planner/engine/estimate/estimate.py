@@ -83,7 +83,7 @@ def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> 
 
 
 def job_of_request(request: Request, gpu: Gpu, models: Models) -> Job:
-    """The job of `request` on `gpu`, for any layout; raises `UserError`."""
+    """Job of `request` on `gpu`, for any layout; raises `UserError`."""
     request = with_request_rate(request)
     usable = (dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s)
     job = resolve(msgspec.structs.replace(request, dtype=next(usable, request.dtype)), models, headroom=0.0)
@@ -125,7 +125,7 @@ def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
 
 
 def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> Iterator[Answer]:
-    """The answers of requests of one kind, which are the rows of `evaluated`."""
+    """Answers of requests of one kind, which are the rows of `evaluated`."""
     chances = probability_fits(evaluated).round(3).tolist()
     for row, (item, answer) in enumerate(zip(prepared, answers_of(evaluated, range(len(prepared))), strict=True)):
         assumed = answer.assumed | item.assumed | _assumed_load(kind, item, evaluated.candidates.layout, row)
@@ -138,7 +138,7 @@ def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> I
 
 
 def _network(item: Prepared, answer: Answer) -> Network | None:
-    """The network between the nodes of a candidate; None where it uses one node."""
+    """Network between the nodes of a candidate; None if it uses one node."""
     layout, asked = answer.layout, item.request.fabric
     if layout is None or layout.nodes < 2:
         return None

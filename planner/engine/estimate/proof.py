@@ -62,7 +62,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_expected(folder: Path) -> dict[str, ExpectedPart]:
-    """The parts of `folder/*.toml` by their names; raises `UserError`."""
+    """Parts of `folder/*.toml` by their names; raises `UserError`."""
     found = (read_struct(ExpectedPart, read_toml(path), str(path)) for path in sorted(folder.glob("*.toml")))
     return {part.gpu: part for part in found}
 

@@ -1,4 +1,4 @@
-"""The layout of a request, with assumptions for the degrees it leaves open, and checks that degrees, batches and links agree."""
+"""Layout of a request, with assumptions for the degrees it leaves open, and checks that degrees, batches and links agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL_OF_WEIGHTS = 0.8
 
 
 def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[float], dict[str, object]]:
-    """The layout, and the assumptions in it; absent degrees are filled in so that tp·pp·dp·cp = gpus.
+    """Layout, and the assumptions in it; absent degrees are filled in so that tp·pp·dp·cp = gpus.
 
     Raises `UserError` for degrees, batches or links that contradict each other.
     """
@@ -128,7 +128,7 @@ FABRICS = ("infiniband", "ethernet")
 
 
 def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: int) -> None:
-    """Raises `UserError` naming every degree or batch that contradicts the others or the model."""
+    """Raise `UserError` naming every degree or batch that contradicts the others or the model."""
     problems = Problems()
     a, gpus = job.architecture, tp * pp * dp * cp
     if request.gpus is not None and gpus != request.gpus:
@@ -168,7 +168,7 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
 
 
 def check_slices(gpu: Gpu, job: Job, joined: int, dp: int) -> None:
-    """Raises `UserError` for a job over several slices, unless they hold replicas of a service: a process sees one slice only."""
+    """Raise `UserError` for a job over several slices, unless they hold replicas of a service: a process sees one slice only."""
     if split_name(gpu.name) is not None and (joined > 1 or (job.train and dp > 1)):
         message = (
             f"{joined * dp} slices cannot share one model: a process sees one slice (MIG User Guide); replicas of a service can."
@@ -188,7 +188,7 @@ def _check_pools(request: Request, dp: int, problems: Problems) -> None:
 
 
 def check_links(link: str | float | None, fabric: str | float | None) -> None:
-    """Raises `UserError` for a link or fabric that is neither a known name nor a positive rate in bytes/s."""
+    """Raise `UserError` for a link or fabric that is neither a known name nor a positive rate in bytes/s."""
     problems = Problems()
     for key, value, names in (("link", link, LINKS), ("fabric", fabric, FABRICS)):
         if isinstance(value, str) and value not in names:

@@ -54,7 +54,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 
 def _in_all(candidates: Candidates) -> Floats:
-    """Total requests that a closed loop sends to a replica; infinite where they never end."""
+    """Total requests that a closed loop sends to a replica; infinite if they never end."""
     given = [job.workload.requests or np.inf if job.concurrency > 0 else np.inf for job in candidates.jobs]
     return np.maximum(1.0, np.ceil(np.array(given)[candidates.job_index] / candidates.layout.dp))
 

@@ -30,7 +30,7 @@ class Candidates(msgspec.Struct, frozen=True):
     layout: LayoutColumns
 
     def table(self) -> Table:
-        """The candidates as columns; a record that all rows use stays shared."""
+        """Candidates as columns; a record that all rows use stays shared."""
         jobs, job_index = _used(self.jobs, self.job_index)
         chips, chip_index = _used(self.chips, self.chip_index)
         encodes = any(job.architecture.source for job in jobs)
@@ -55,7 +55,7 @@ class Candidates(msgspec.Struct, frozen=True):
         )
 
     def take(self, keep: Rows) -> Candidates:
-        """The rows `keep`."""
+        """Rows `keep`."""
         return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
 
 
@@ -92,7 +92,7 @@ def side_by_side(parts: Sequence[Candidates]) -> Candidates:
 
 
 def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
-    """The records in use, and which of them each row uses; all records where there are no fewer rows."""
+    """Records in use, and which of them each row uses; all records where there are no fewer rows."""
     if index.size >= len(records):
         return records, index
     used = sorted(set(index.tolist()))

@@ -29,19 +29,19 @@ class Chosen(NamedTuple):
     e: Evaluated
     numbers: Rows
     jobs: list[Job]
-    """The job of each row."""
+    """Job of each row."""
     chips: list[Chip]
-    """The chip of each row."""
+    """Chip of each row."""
 
     @classmethod
     def of(cls, e: Evaluated, rows: Sequence[int]) -> Chosen:
-        """The rows `rows` of `e`."""
+        """Rows `rows` of `e`."""
         c, index = e.candidates, np.array(rows, dtype=np.int64)
         jobs, chips = c.job_index[index].tolist(), c.chip_index[index].tolist()
         return cls(e, index, [c.jobs[number] for number in jobs], [c.chips[number] for number in chips])
 
     def __call__(self, column: NDArray[T]) -> NDArray[T]:
-        """The cells of `column` in these rows; a column of length 1 is shared by all rows."""
+        """Cells of `column` in these rows; a column of length 1 is shared by all rows."""
         return column[self.numbers] if column.size > 1 else np.full(self.numbers.size, column.item(), dtype=column.dtype)
 
 
@@ -97,7 +97,7 @@ def _release_open(job: Job) -> bool:
 
 
 def _at_older(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
-    """The rows of `parts` at their `places`, one part after the other, with the older release of their engines."""
+    """Rows of `parts` at their `places`, one part after the other, with the older release of their engines."""
     joined = joined_candidates([(rows.e.candidates, rows.numbers[numbers]) for rows, numbers in zip(parts, places, strict=True)])
     jobs = [_by_older(job) if _release_open(job) else job for job in joined.jobs]
     divides = np.array([may_divide_matrices(job) for job in joined.jobs])[joined.job_index]
@@ -114,7 +114,7 @@ def may_divide_matrices(job: Job) -> bool:
 
 
 def _older(job: Job) -> Engine:
-    """The oldest release of the job's engine; for a service, the oldest release in use, because nobody plans a service with an unmaintained one."""
+    """Oldest release of the job's engine; for a service, the oldest release in use, because nobody plans a service with an unmaintained one."""
     return oldest_in_use(job.engine.name) if job.task == "serve" else ENGINES[job.engine.name][0]
 
 

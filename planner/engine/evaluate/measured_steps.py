@@ -59,7 +59,7 @@ class MeasuredStep(msgspec.Struct, frozen=True):
 
 
 def _solved(step: MeasuredStep, chip: Chip, name: str) -> float | None:
-    """The factor on attribute `name` of `chip` with which the formulas give the measured time; None where the step does not determine it.
+    """Factor on attribute `name` of `chip` with which the formulas give the measured time; None if the step does not determine it.
 
     Newton's method on the logarithms: the slope is the share of the step that depends on the attribute.
     """
@@ -82,7 +82,7 @@ def _mean(ratios: list[float]) -> float:
 
 
 def described(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> MeasuredStep | None:
-    """The step of a point; None where the point has another dtype or no description."""
+    """Step of a point; None if the point has another dtype or no description."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
     if (

@@ -73,7 +73,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, shape of the model, and engine of a service."""
     if_named: Ranges | None = None
-    """Ranges of the same rows if assumed engines were named without a release; None where all engines are named."""
+    """Ranges of the same rows if assumed engines were named without a release; None if all engines are named."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:
@@ -97,7 +97,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
 
 
 def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:
-    """The ranges of the times of `candidates`, whose table is `t`."""
+    """Ranges of the times of `candidates`, whose table is `t`."""
     if isinstance(timed, StepColumns) or all(job.workload.engine for job in candidates.jobs):
         return _ranges_of(candidates, t, timed)
     named = [replace(job, workload=replace(job.workload, engine=job.workload.engine or job.engine.name)) for job in candidates.jobs]
@@ -139,7 +139,7 @@ def _ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColum
 
 
 def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:
-    """The architecture of each row's GPU, the shape of its model, and the engine that serves it."""
+    """Architecture of each row's GPU, the shape of its model, and the engine that serves it."""
     architectures = Classes([chip.gpu.architecture for chip in candidates.chips], candidates.chip_index)
     engines = Classes([_serving_engine(job) for job in candidates.jobs], candidates.job_index)
     return architectures, Classes(SHAPES, np.asarray(t.model.experts > 0, dtype=int)), engines

@@ -34,22 +34,22 @@ class Replicas(msgspec.Struct, frozen=True):
         return int(self.candidates.job_index.size)
 
     def layout(self, name: str) -> Floats:
-        """The column `name` of the layouts, of shape [rows]."""
+        """Column `name` of the layouts, of shape [rows]."""
         return np.broadcast_to(getattr(self.candidates.layout, name), self.rows)
 
     def load(self, row: Rows, replicas: Floats) -> Load:
-        """The load of the rows `row`, which may repeat, with a number of replicas for each."""
+        """Load of the rows `row`, which may repeat, with a number of replicas for each."""
         candidates = self.candidates
         return replica_load(candidates.jobs, replicas, surge=self.burst, index=candidates.job_index[row])
 
     def at_load_of(self, parts: list[tuple[Evaluated, Rows]], row: Rows) -> Replicas:
-        """The rows `row` at the replicas and sequences of the rows of `parts`, whose candidates differ in these alone."""
+        """Rows `row` at the replicas and sequences of the rows of `parts`, whose candidates differ in these alone."""
         candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
         table = replace(self.table.take(row), layout=candidates.layout)
         return Replicas(candidates, table, self.time.take(row), self.rules.take(row), self.whole[row], self.burst)
 
     def evaluated(self, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
-        """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences.
+        """Rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences.
 
         Memory is that of full length: where more sequences run at once because their answers are still growing (`growing_room`), the cache
         is full.
@@ -62,7 +62,7 @@ class Replicas(msgspec.Struct, frozen=True):
 
 
 def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
-    """The replicas of the rows of each part, one part after the other; all parts share their jobs and chips."""
+    """Replicas of the rows of each part, one part after the other; all parts share their jobs and chips."""
     candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
     alone = np.concatenate([np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows] for e, rows in parts])
     table = candidates.table()
@@ -71,7 +71,7 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
 
 
 def most_sequences(table: Table, alone: Floats) -> Floats:
-    """Sequences of mean length that the cache of each row can hold; infinite where nothing is cached.
+    """Sequences of mean length that the cache of each row can hold; infinite if nothing is cached.
 
     `alone` [rows]: sequences that fit beside everything else at the number of sequences of the layout (`MemoryColumns.max_sequences`).
     """

@@ -34,7 +34,7 @@ LATENCIES = ("ttft_s", "tpot_s", "request_s")
 
 
 def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
-    """The rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers."""
+    """Rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers."""
     begin, too_few, hopeless, _ = screened(replica, targets)
     streams = np.broadcast_to(replica.candidates.layout.expert_streams, replica.rows)
     row, replicas = _options(begin, NEARBY, streams)
@@ -94,7 +94,7 @@ def _simulated(replica: Replicas, row: Rows, replicas: Floats) -> Summary:
 
 
 def _overshoot(summary: Summary, targets: Targets) -> Floats:
-    """Largest ratio of a latency to its limit; infinite where the queue grows, 0 without limits."""
+    """Largest ratio of a latency to its limit; infinite if the queue grows, 0 without limits."""
     over = np.where(summary.saturated, np.inf, 0.0)
     for limit in targets.latency_limits():
         seconds = np.nan_to_num(limit.of(summary), nan=0.0, posinf=np.inf)
@@ -103,7 +103,7 @@ def _overshoot(summary: Summary, targets: Targets) -> Floats:
 
 
 def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
-    """The option of each row with the fewest replicas within its limits, else the option that exceeds them least."""
+    """Option of each row with the fewest replicas within its limits, else the option that exceeds them least."""
     within = over <= 1
     order = np.lexsort((np.where(within, replicas, -replicas), np.where(within, 0.0, over), row))
     first = np.ones(order.size, dtype=bool)

@@ -26,7 +26,7 @@ HOPELESS = 1.5
 
 
 def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
-    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from the targets.
+    """Rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from the targets.
 
     Screening evaluates a few numbers of sequences in flight and rounds the replicas up. Here the sequences are those of the replicas,
     and the different lengths of answers spread the time of a request.
@@ -52,9 +52,9 @@ class Screened(NamedTuple):
     """Replicas needed by Little's law; columns of shape [rows]."""
 
     replicas: Floats
-    """The fewest replicas that meet the targets; the screened number if none does."""
+    """Fewest replicas that meet the targets; the screened number if none does."""
     too_few: Floats
-    """The most replicas that do not meet them, with `SURELY`."""
+    """Most replicas that do not meet them, with `SURELY`."""
     hopeless: Flags
     """True if even the most replicas that were tried are far from the targets."""
     steady: Steady
@@ -62,7 +62,7 @@ class Screened(NamedTuple):
 
 
 def screened(replica: Replicas, targets: Targets) -> Screened:
-    """The replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of those."""
+    """Replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of those."""
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
     row, given = np.repeat(every, multiples), replica.layout("dp")

@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, dict=True):
         return task
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
-        """The job computed in `dtype`; None: the dtype of the workload, or the default.
+        """Job computed in `dtype`; None: the dtype of the workload, or the default.
 
         Raises `UserError` that names each value that is missing, out of range or contradictory, and `where` (a file or option) it was
         given.
@@ -56,12 +56,12 @@ class Task(msgspec.Struct, frozen=True, dict=True):
         return self._jobs[chosen]
 
     def job_of(self, row: PlanRow) -> Job:
-        """The job of `row`, a row of the plan for this task."""
+        """Job of `row`, a row of the plan for this task."""
         return self.job(row.answer.assumed.get("dtype"))
 
 
 class Supply(msgspec.Struct, frozen=True, dict=True):
-    """The catalogue, its offers, and this machine."""
+    """Catalogue, its offers, and this machine."""
 
     gpus: Sequence[Gpu]
     """Every GPU of the catalogue."""
@@ -87,14 +87,14 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
         return here or self.find_gpu(row.gpu)
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
-        """True if NVLink joins the GPUs of the offer of `row`; None where the offer does not state it, or there is no offer."""
+        """True if NVLink joins the GPUs of the offer of `row`; None if the offer does not state it, or there is no offer."""
         if row.owned is not None:
             return row.owned.nvlink
         offer = row.offer
         return self._nvlink.get((offer.provider, offer.instance, offer.region, row.gpu)) if offer else None
 
     def network_of(self, offer: Offer) -> NodeNetwork | None:
-        """Network between nodes of `offer`; None where it is not known."""
+        """Network between nodes of `offer`; None if it is not known."""
         key = offer.provider, offer.instance
         if key not in self._networks:
             provider = self.providers.get(offer.provider)

@@ -35,13 +35,13 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 
 
 def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
-    """The answers for the rows `numbers`."""
+    """Answers for the rows `numbers`."""
     rows = Chosen.of(e, numbers)
     return answers_of_chosen(rows, release_ends([rows])[0])
 
 
 def answers_of_chosen(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
-    """The answers for `rows`, with ranges up to `releases` where the release of the engine is open."""
+    """Answers for `rows`, with ranges up to `releases` where the release of the engine is open."""
     e, numbers = rows.e, rows.numbers.tolist()
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
     timed, open_ends = _timed(rows, releases)
@@ -66,7 +66,7 @@ def _parameters(job: Job) -> ParameterCounts:
 
 
 def _timed(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
-    """(times and rates, causes that widen their ranges); empty where there are none."""
+    """(times and rates, causes that widen their ranges); empty if there are none."""
     e = rows.e
     if e.step:
         unstated = unstated_of(rows, e.step)
@@ -122,7 +122,7 @@ def _own_results(chip: Chip) -> dict[str, str]:
 
 
 def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
-    """Method for the percentiles of requests that arrive at a rate, or differ in length; '' where there are none."""
+    """Method for the percentiles of requests that arrive at a rate, or differ in length; '' if there are none."""
     queue, serve = e.queue, e.serve
     if queue is not None and serve is not None and (queue.measured(number) or queue.endless(number)):
         most_per_s = np.broadcast_to(serve.requests_per_s * e.table.layout.dp, e.table.rows)[number]
@@ -140,7 +140,7 @@ def _shortfall(e: Evaluated, number: int) -> str:
 
 
 def _layouts(rows: Chosen) -> list[LayoutAnswer]:
-    """The layout columns as whole numbers, and the names of sharding and checkpointing."""
+    """Layout columns as whole numbers, and the names of sharding and checkpointing."""
 
     def whole(name: str) -> list[int]:
         numbers: list[int] = np.rint(rows(getattr(rows.e.table.layout, name))).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""The time of a row of a plan, operator by operator, and its memory, item by item."""
+"""Time of a row of a plan, operator by operator, and its memory, item by item."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def memory_items(t: Table, row: int) -> list[MemoryItem]:
 
 
 def formula_text(term: Term, row: int) -> str:
-    """The formula of `term` with the numbers of `row`. Raises `ValueError` for a symbol without a value or an unknown format."""
+    """Formula of `term` with the numbers of `row`. Raises `ValueError` for a symbol without a value or an unknown format."""
     parts = []
     for text, symbol, way, _ in Formatter().parse(term.formula):
         parts.append(text)
@@ -72,12 +72,12 @@ def formula_text(term: Term, row: int) -> str:
 
 
 def cell(column: Floats, row: int) -> float:
-    """The value of `row` in a column that may be shared by all rows."""
+    """Value of `row` in a column that may be shared by all rows."""
     return float(np.ravel(column)[row if np.size(column) > 1 else 0])
 
 
 def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
-    """The time of `row` of the plan for `task`, operator by operator; None for a row that cannot be timed."""
+    """Time of `row` of the plan for `task`, operator by operator; None for a row that cannot be timed."""
     evaluated = evaluated_row(task, row, supply) if row.answer.seconds_by_class else None
     if evaluated is None:
         return None
@@ -86,7 +86,7 @@ def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
 
 
 def evaluated_row(task: Task, row: PlanRow, supply: Supply) -> Evaluated | None:
-    """`row` of the plan for `task` as a table of one candidate; None where it has no layout or its chip no ceilings."""
+    """`row` of the plan for `task` as a table of one candidate; None if it has no layout or its chip no ceilings."""
     layout, job = row.answer.layout, task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     if layout is None or chip is None:
@@ -97,7 +97,7 @@ def evaluated_row(task: Task, row: PlanRow, supply: Supply) -> Evaluated | None:
 
 
 def detail_of(e: Evaluated) -> TimeDetail:
-    """The time of a table of one candidate."""
+    """Time of a table of one candidate."""
     job, chip = e.candidates.jobs[0], e.candidates.chips[0]
     if e.step is not None:
         operators = step_operators(e.table, job, e.step)
@@ -120,7 +120,7 @@ def detail_of(e: Evaluated) -> TimeDetail:
 
 
 def memory_detail(task: Task, row: PlanRow, supply: Supply) -> MemoryDetail | None:
-    """The memory of `row` of the plan for `task`, item by item; None for a row whose memory is not known."""
+    """Memory of `row` of the plan for `task`, item by item; None for a row whose memory is not known."""
     layout, job, gpu = row.answer.layout, task.job_of(row), supply.gpu_of(row)
     chip = supply.chip(gpu, job.dtype, job.stored)
     if row.answer.memory_bytes is None or layout is None or chip is None:

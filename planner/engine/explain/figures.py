@@ -56,14 +56,14 @@ class _Range(NamedTuple):
 
     @classmethod
     def of(cls, rows: Chosen, kind: str, releases: Mapping[str, ReleaseEnds] = NO_RELEASES) -> _Range:
-        """The range of figures of `kind` over other `releases` of an engine; for an assumed engine it includes the range with that engine named."""
+        """Range of figures of `kind` over other `releases` of an engine; for an assumed engine it includes the range with that engine named."""
         ranges = rows.e.ranges
         factor, of_named = (np.exp(rows(one.half_width(kind))) for one in (ranges, ranges.if_named or ranges))
         faster, slower = (np.maximum(factor, of_named * end) for end in releases.get(kind, (1.0, 1.0)))
         return cls(faster, slower, [chip.basis for chip in rows.chips])
 
     def with_waits(self, waits: OpenWaits) -> _Range:
-        """The range of first tokens, from independent causes: the formulas, and how prompts meet."""
+        """Range of first tokens, from independent causes: the formulas, and how prompts meet."""
         ends = (self.faster, waits.apart), (self.slower, waits.together)
         faster, slower = (np.where(end > 0, np.exp(np.hypot(np.log(one), end)), one) for one, end in ends)
         return self._replace(faster=faster, slower=slower)
@@ -84,11 +84,11 @@ class _Range(NamedTuple):
 
 
 Fields = dict[str, list[Any]]
-"""Field of an answer -> its value in each row; None where a row has none."""
+"""Field of an answer -> its value in each row; None if a row has none."""
 
 
 def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields:
-    """The fields of answers for training."""
+    """Fields of answers for training."""
     plain = _Range.of(rows, "training speed")
     faster = np.where(unstated.sums, plain.faster * unstated.faster, np.maximum(plain.faster, unstated.faster))
     figure = plain._replace(faster=faster, slower=plain.slower * unstated.slower)
@@ -108,7 +108,7 @@ def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields
 
 
 def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Mapping[str, ReleaseEnds]) -> Fields:
-    """The fields of answers for generating, prefilling and serving."""
+    """Fields of answers for generating, prefilling and serving."""
     layout, job, limits, served = rows.e.table.layout, rows.e.table.job, limits_of(rows), rows.jobs[0].task == "serve"
     replicas, gpus, output_tokens = rows(layout.dp), rows(layout.gpus), rows(job.output_tokens)
     prefills = np.array([one.task == "prefill" for one in rows.jobs])
@@ -163,7 +163,7 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Map
 
 
 def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
-    """The values `found` in the rows `there`, None in other rows."""
+    """Values `found` in the rows `there`, None in other rows."""
     return [one if known else None for one, known in zip(found, there.tolist(), strict=True)]
 
 
@@ -200,7 +200,7 @@ def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float,
 
 
 def _most_in_cache(rows: Chosen) -> Fields:
-    """The longest context of one sequence alone and the most sequences at once, where the cache limits them."""
+    """Longest context of one sequence alone and the most sequences at once, where the cache limits them."""
     m, job = rows.e.memory, rows.e.table.job
     per_sequence, free = rows(m.kv_per_sequence), rows(m.usable) - (rows(m.total) - rows(m.kv_cache))
     prefix, length = rows(m.kv_shared) / np.maximum(1.0, rows(job.prefixes)), rows(job.input_tokens + job.output_tokens)
@@ -222,7 +222,7 @@ def _whole(numbers: Floats) -> list[int | None]:
 
 
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
-    """The resource that takes most of the time; products count as compute or bandwidth, whichever limits them."""
+    """Resource that takes most of the time; products count as compute or bandwidth, whichever limits them."""
     words: dict[str, float] = {}
     products = by_class.get("matmul", 0.0) + by_class.get("head", 0.0)
     words["compute"] = min(compute_bound, products)

@@ -55,7 +55,7 @@ class OpenWaits(NamedTuple):
 
 
 def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
-    """The waits of rows that generate, prefill or serve; 0 where nothing is open."""
+    """The waits of rows that generate, prefill or serve; 0 if nothing is open."""
     serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in rows.jobs])
     runs = np.array([job.workload.requests is not None for job in rows.jobs])
     loops = serves & ~runs & (rows(rows.e.table.job.uniform_loop) > 0) & (rows(rows.e.table.layout.sequences) > 1)

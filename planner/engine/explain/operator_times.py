@@ -86,12 +86,12 @@ class _Phase(msgspec.Struct, frozen=True):
 
 
 def number(column: Floats) -> float:
-    """The value of a table of one row."""
+    """Value of a table of one row."""
     return float(np.ravel(column)[0])
 
 
 def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
-    """The operators of one optimizer step; the table has one row."""
+    """Operators of one optimizer step; the table has one row."""
     factor, count = number(t.chip.train_factor), number(step.count)
     parts = [*_parts(t, job, step.mean), *_encoder_parts(t, job, step)]
     busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
@@ -125,7 +125,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
 
 
 def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
-    """Operators of the encoder in a forward pass; none where there is no encoder."""
+    """Operators of the encoder in a forward pass; none if there is no encoder."""
     source = job.architecture.source
     if source is not None and step.encoder is not None:
         for part in _parts(t.prompts, replace(job, architecture=source), step.encoder):
@@ -174,7 +174,7 @@ def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) 
 
 
 def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
-    """The operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
+    """Operators of one request (of one batch, where it is fixed) in prefill and decode; the table has one row."""
     found: list[Operator] = []
     draft = drafting(t)
     for name, phase in serve.phases.items():
@@ -198,7 +198,7 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
 
 
 def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Operator]:
-    """`parts` in one phase, with their seconds by weight; none where the phase takes no time."""
+    """`parts` in one phase, with their seconds by weight; none if the phase takes no time."""
     parts = [part for part in parts if part.weight > 0]
     whole: dict[str, float] = {}
     for part in parts:

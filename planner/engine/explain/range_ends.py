@@ -70,7 +70,7 @@ class Unstated(NamedTuple):
 
 
 def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
-    """The factors of rows that train."""
+    """Factors of rows that train."""
     sums = np.array([_fp16_gain(job, chip) for job, chip in zip(rows.jobs, rows.chips, strict=True)])
     peak, step_s = np.maximum(sums, [_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
     products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
@@ -120,7 +120,7 @@ def _may_be_older_attention(job: Job) -> bool:
 
 
 def _tf32_gain(chip: Chip) -> float:
-    """Peak of TF32 ÷ that of FP32 for FP32 products; 1 where the GPU has no TF32."""
+    """Peak of TF32 ÷ that of FP32 for FP32 products; 1 if the GPU has no TF32."""
     peaks = chip.gpu.compute_flop_per_s
     return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
 
@@ -131,7 +131,7 @@ def _fp16_gain(job: Job, chip: Chip) -> float:
 
 
 def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
-    """Seconds by which an encoder's step is longer where scores go through memory; 0 where its attention is stated.
+    """Seconds by which an encoder's step is longer where scores go through memory; 0 if its attention is stated.
 
     `score_bytes` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
     """
@@ -183,7 +183,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(rows: Chosen) -> Limits:
-    """The limits of rows that answer requests; with a draft, one pass of the model may yield all proposed tokens and one more."""
+    """Limits of rows that answer requests; with a draft, one pass of the model may yield all proposed tokens and one more."""
     t = rows.e.table
     m, read, j, s = t.model, t.prompts.model, t.job, t.layout
     divided = np.array([may_divide_matrices(job) for job in rows.jobs])

@@ -111,17 +111,17 @@ class _Replica:
         self.time, self.rules, self.base = time, rules, base
 
     def _load(self, times: Floats) -> Load:
-        """The load of the plan times a factor [points]."""
+        """Load of the plan times a factor [points]."""
         load = self.base.take(np.zeros(times.size, dtype=np.int64))
         return replace(load, rate_per_s=load.rate_per_s * times, concurrency=np.ceil(load.concurrency * times))
 
     def at(self, times: Floats) -> Summary:
-        """The replica under its load times a factor [points]."""
+        """Replica under its load times a factor [points]."""
         same = np.zeros(times.size, dtype=np.int64)
         return simulate(self.time.take(same), self.rules.take(same), self._load(times), seeds=SEEDS, measured=MEASURED)
 
     def most(self, asked: float) -> float:
-        """The highest rate that the replica keeps up with, by Little's law; `asked`: the rate of the plan."""
+        """Highest rate that the replica keeps up with, by Little's law; `asked`: the rate of the plan."""
         same = np.zeros(STEPS, dtype=np.int64)
         low, high = float(2 ** (-OCTAVES / 2)), float(2 ** (OCTAVES / 2))
         for _ in range(TURNS):
@@ -133,7 +133,7 @@ class _Replica:
 
 
 def _loads(asked: float, full: float | None, replicas: int) -> Floats:
-    """The loads to simulate, in ascending order, including the load of the plan."""
+    """Loads to simulate, in ascending order, including the load of the plan."""
     if full is None:
         return np.unique(np.maximum(np.ceil(np.array(TIMES_ASKED) * asked), float(replicas)))
     return np.unique(np.array([share * full for share in SHARES_OF_FULL] + [asked] * (asked <= full)))
@@ -152,7 +152,7 @@ def _point(row: PlanRow, load: float, found: _Latencies, number: int, busy: floa
 
 
 def _percentiles(own: Percentiles | None, found: Latency, number: int) -> Percentiles:
-    """The figures of `found` at one point, each with the range of the row's `own`."""
+    """Figures of `found` at one point, each with the range of the row's `own`."""
 
     def figure(name: str) -> Figure:
         value = float(getattr(found, name)[number])
@@ -163,7 +163,7 @@ def _percentiles(own: Percentiles | None, found: Latency, number: int) -> Percen
 
 
 def _ends(points: Sequence[LoadPoint], targets: Targets) -> list[TargetEnd]:
-    """The highest load at which each limit is met."""
+    """Highest load at which each limit is met."""
     found = []
     for limit in targets.latency_limits():
         latency: LatencyName = "ttft" if limit.latency == "ttft" else "tpot" if limit.latency == "tpot" else "request"
@@ -186,7 +186,7 @@ def _of(point: LoadPoint, latency: LatencyName, share: str) -> Figure | None:
 
 
 def _last_within(curve: Sequence[tuple[float, float]], limit_s: float) -> float | None:
-    """The load at which `curve` first passes the limit, interpolated between two points; its last load where it never does."""
+    """Load at which `curve` first passes the limit, interpolated between two points; its last load where it never does."""
     if not curve or curve[0][1] > limit_s:
         return None
     for (load, seconds), (next_load, next_s) in itertools.pairwise(curve):

@@ -1,1 +1,1 @@
-"""The inverse question: for hardware that is given, every model and weight precision that runs on it."""
+"""Inverse question: for hardware that is given, every model and weight precision that runs on it."""

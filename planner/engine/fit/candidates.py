@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
 
     @property
     def key(self) -> Competition:
-        """The row it competes for."""
+        """Row it competes for."""
         return competition_of(self.variant)
 
 
@@ -47,7 +47,7 @@ class Candidates(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """The GPUs that are given, and the models that may run on them."""
+    """GPUs that are given, and the models that may run on them."""
 
     gpu: Gpu
     gpus: int
@@ -55,7 +55,7 @@ class Pool(NamedTuple):
     find_chip: FindChip
 
     def candidates(self, base: Request) -> Candidates:
-        """The candidates of every model with the settings of `base`."""
+        """Candidates of every model with the settings of `base`."""
         by_kind: dict[str, list[Candidate]] = defaultdict(list)
         refused: dict[Competition, Answer | UserError] = {}
         considered = 0
@@ -99,7 +99,7 @@ class Pool(NamedTuple):
 
 
 def competition_of(variant: Variant) -> Competition:
-    """The row that `variant` competes for."""
+    """Row that `variant` competes for."""
     return str(variant.request.model), variant.weight_dtype, variant.method
 
 

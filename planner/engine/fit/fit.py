@@ -80,6 +80,6 @@ def is_made_for(task: str, model: Architecture) -> bool:
 
 
 def _commonest(errors: Sequence[UserError]) -> UserError:
-    """The error that most models got."""
+    """Error that most models got."""
     keys = Counter(error.problems[0].key for error in errors)
     return max(errors, key=lambda error: keys[error.problems[0].key])

@@ -1,4 +1,4 @@
-"""The load of a service that nobody stated: as many requests at once as surely fit and leave each of them fast enough."""
+"""Load of a service that nobody stated: as many requests at once as surely fit and leave each of them fast enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOADS = np.array([size for power in range(16) for size in ((1.0,) if power == 0 
 
 
 def lateness(serve: ServeColumns, targets: Targets, rows: int) -> Floats:
-    """Latency over its limit, of the limit that is missed most; 0 where none is set."""
+    """Latency over its limit, of the limit that is missed most; 0 if none is set."""
     limits = targets.latency_limits()
     late = np.max([limit.of(serve) / limit.seconds for limit in limits], axis=0) if limits else np.zeros(rows)
     return np.broadcast_to(late, rows)

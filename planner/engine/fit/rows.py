@@ -83,7 +83,7 @@ def _best_first(e: Evaluated, request: Request) -> Rows:
 def _at_load(
     candidates: Sequence[Candidate], best: Sequence[int], screened: Evaluated, loaded: Evaluated, pool: Pool
 ) -> list[Candidate]:
-    """The candidates `best`, with the requests at once of `loaded` where they are fewer than in `screened`."""
+    """Candidates `best`, with the requests at once of `loaded` where they are fewer than in `screened`."""
     if loaded is screened:
         return [candidates[number] for number in best]
     wanted, most, replicas = (
@@ -122,7 +122,7 @@ def _can_be_lighter(one: Candidate, answer: Answer) -> bool:
 
 
 def _alone_tokens_per_s(prepared: Sequence[Prepared]) -> Floats:
-    """Tokens a second of one request alone on each replica; NaN where it answers with a single token."""
+    """Tokens a second of one request alone on each replica; NaN if it answers with a single token."""
     candidates = candidates_of(prepared)
     single = replace(candidates, layout=replace(candidates.layout, sequences=np.ones(len(prepared))))
     serve = evaluate(single).serve

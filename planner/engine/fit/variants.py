@@ -54,7 +54,7 @@ def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture) -> Iter
 
 
 def _stored(base: Request, gpu: Gpu, model: Architecture) -> Iterator[Variant]:
-    """The weight formats of an inference job."""
+    """Weight formats of an inference job."""
     dtype = _computed_in(base, gpu)
     plain = dtype if dtype in USUAL else "bf16"
     for name in _formats(base, gpu, model, plain):
@@ -63,13 +63,13 @@ def _stored(base: Request, gpu: Gpu, model: Architecture) -> Iterator[Variant]:
 
 
 def _computed_in(base: Request, gpu: Gpu) -> Dtype | None:
-    """The compute dtype of the request; None where `base` leaves it open and the usual one, BF16, is possible."""
+    """Compute dtype of the request; None if `base` leaves it open and the usual one, BF16, is possible."""
     usual = next((name for name in USUAL if name in gpu.compute_flop_per_s), None)
     return base.dtype or (None if usual == "bf16" else usual)
 
 
 def _formats(base: Request, gpu: Gpu, model: Architecture, plain: str) -> Sequence[str]:
-    """The format of the published checkpoint, and those of clearly fewer bits: nobody stores a model in as many as it was published in, or more."""
+    """Format of the published checkpoint, and those of clearly fewer bits: nobody stores a model in as many as it was published in, or more."""
     if base.weight_dtype is not None:
         return (base.weight_dtype,)
     engine = _engine(base.engine)

@@ -1,1 +1,1 @@
-"""The job: the workload with every choice made that does not depend on hardware."""
+"""Job: the workload with every choice made that does not depend on hardware."""

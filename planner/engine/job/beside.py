@@ -96,7 +96,7 @@ class Draft(StoredWeights[float], frozen=True, kw_only=True):
 
 
 def draft_of(workload: Workload, companions: Sequence[Architecture], defaults: Defaults, problems: Problems) -> Draft | None:
-    """The draft whose acceptance is given; None where there is none. Contradictions are added to `problems`."""
+    """Draft whose acceptance is given; None if there is none. Contradictions are added to `problems`."""
     timed = None
     for number, (companion, model) in enumerate(zip(workload.companions, companions, strict=True)):
         key = f"companions[{number}]"
@@ -130,7 +130,7 @@ def _checked(companion: Companion, key: str, problems: Problems) -> bool:
 
 
 def _draft(companion: Companion, model: Architecture, defaults: Defaults) -> Draft:
-    """The draft to be timed; a storage format that does not exist is reported by `companion_numbers`."""
+    """Draft to be timed; a storage format that does not exist is reported by `companion_numbers`."""
     if companion.draft_tokens is None:
         defaults.assumed["draft_tokens"] = USUAL_DRAFT_TOKENS
     return Draft(
@@ -142,7 +142,7 @@ def _draft(companion: Companion, model: Architecture, defaults: Defaults) -> Dra
 
 
 def generating(workload: Workload) -> Workload:
-    """The workload of generating answers: a service with as many at once as fit, in 16 bit."""
+    """Workload of generating answers: a service with as many at once as fit, in 16 bit."""
     rollout = workload.rollout
     assert rollout is not None
     return Workload(
@@ -184,7 +184,7 @@ def _longest(rollout: Rollout) -> int:
 
 
 def rollout_numbers(workload: Workload, models: Models) -> dict[str, float]:
-    """Numbers of the rollout by the names of `JobNumbers`; none where there is none.
+    """Numbers of the rollout by the names of `JobNumbers`; none if there is none.
 
     The model's own probabilities of an answer are computed once more by the program that trains, as those of the engine differ; a reference, a
     reward model and a critic read each answer once. A companion's pass takes as long as it has active parameters.

@@ -74,7 +74,7 @@ def _check_rollout(workload: Workload, problems: Problems) -> None:
 
 
 def check_planned(workload: Workload) -> None:
-    """Raises `UserError` for settings that only a candidate given in full supports: a plan rents the GPUs of its layout and no others."""
+    """Raise `UserError` for settings that only a candidate given in full supports: a plan rents the GPUs of its layout and no others."""
     if workload.rollout is not None and workload.rollout.gpus is not None:
         message = (
             "is not accepted in a plan; plan the training alone, and the generation as a service with these prompts and answers."

@@ -49,7 +49,7 @@ def dtypes_to_try(workload: Workload, architecture: Architecture) -> tuple[Dtype
 
 
 def native_dtype(workload: Workload, architecture: Architecture) -> Dtype | None:
-    """Format in which products of stored weights are computed where the GPU can; None where the dtype is given, or is 16 bit."""
+    """Format in which products of stored weights are computed where the GPU can; None if the dtype is given, or is 16 bit."""
     if workload.dtype is not None or trains(workload.task):
         return None
     return _COMPUTED_IN.get(workload.weight_dtype or architecture.stored_as)

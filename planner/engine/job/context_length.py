@@ -13,7 +13,7 @@ from planner.workload.tasks import Lengths, Workload, trains
 
 
 def check_context(workload: Workload, architecture: Architecture) -> None:
-    """Raises `UserError` for sequences that are longer than the model allows."""
+    """Raise `UserError` for sequences that are longer than the model allows."""
     excess = _beyond(workload, architecture)
     if excess is None or architecture.alibi or (trains(workload.task) and architecture.rotary):
         return
@@ -28,7 +28,7 @@ def check_context(workload: Workload, architecture: Architecture) -> None:
 
 
 def positions_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:
-    """Remark of the answer on positions beyond the model's own; empty where it has enough."""
+    """Remark of the answer on positions beyond the model's own; empty if it has enough."""
     excess = _beyond(workload, architecture)
     if excess is None:
         return {}
@@ -37,7 +37,7 @@ def positions_assumed(workload: Workload, architecture: Architecture) -> dict[st
 
 
 def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, int] | None:
-    """(key, its tokens, tokens before them) of the length that is beyond the model's positions; None where none is."""
+    """(key, its tokens, tokens before them) of the length that is beyond the model's positions; None if none is."""
     most = architecture.max_context
     if most is None:
         return None

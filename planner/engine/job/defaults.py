@@ -1,4 +1,4 @@
-"""The values of a workload, with defaults for absent ones."""
+"""Values of a workload, with defaults for absent ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Defaults:
         self.assumed: dict[str, Any] = {} if assumed is None else assumed
 
     def given_or(self, name: str, default: Any) -> Any:
-        """The value of `name`; where it is absent, `default`, which is recorded."""
+        """Value of `name`; where it is absent, `default`, which is recorded."""
         given = getattr(self._workload, name)
         if given is None:
             self.assumed[name] = default

@@ -29,7 +29,7 @@ def inference_numbers(
 
 
 def _usual_weights(architecture: Architecture, dtype: str) -> str:
-    """The format that the model is published in, where products in `dtype` can read it; else that of the products.
+    """Format that the model is published in, where products in `dtype` can read it; else that of the products.
 
     Products in FP4 cannot read a checkpoint in FP8: a workload with such products has a checkpoint in FP4.
     """
@@ -44,7 +44,7 @@ USUAL_PICTURE = 1024
 
 
 def picture_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:
-    """Pictures of a prompt and patches of each; nothing where it has none. What cannot be is added to `problems`."""
+    """Pictures of a prompt and patches of each; nothing if it has none. What cannot be is added to `problems`."""
     if workload.images is None:
         if workload.image_tokens is not None:
             problems.add("images", f"missing; image_tokens = {workload.image_tokens:,} says how long each of them is.")
@@ -106,5 +106,5 @@ def request_numbers(workload: Workload, defaults: Defaults, source_tokens: int =
 
 
 def _mean(tokens: int | Lengths | None) -> float | None:
-    """Mean of a length; None where it is absent."""
+    """Mean of a length; None if it is absent."""
     return tokens.mean if isinstance(tokens, Lengths) else None if tokens is None else float(tokens)

@@ -14,7 +14,7 @@ W = TypeVar("W", bound=Workload)
 
 
 def with_request_rate(workload: W, where: str = "") -> W:
-    """`workload` with the request rate of its `daily_users` in the busiest hour; unchanged where it states none.
+    """`workload` with the request rate of its `daily_users` in the busiest hour; unchanged if it states none.
 
     Raises `UserError` where the load is given in another way too, or the task serves nobody.
     """
@@ -32,12 +32,12 @@ def with_request_rate(workload: W, where: str = "") -> W:
 
 
 def peak_over_mean(workload: Workload) -> float:
-    """Requests of the busiest hour, for which a service is sized, ÷ requests of the mean hour, in which it earns; 1 where no users are given."""
+    """Requests of the busiest hour, for which a service is sized, ÷ requests of the mean hour, in which it earns; 1 if no users are given."""
     return (workload.people or People()).peak_factor if workload.daily_users else 1.0
 
 
 def people_assumed(workload: Workload) -> dict[str, str]:
-    """Assumptions about the users, in words; empty where there are none, or all was given."""
+    """Assumptions about the users, in words; empty if there are none, or all was given."""
     if workload.daily_users is None or workload.people is not None:
         return {}
     return {"people": People().words}

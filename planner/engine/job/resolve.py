@@ -99,7 +99,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
 
 
 def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Engine:
-    """The named engine, or the usual one. Raises `UserError` for an unknown engine."""
+    """Named engine, or the usual one. Raises `UserError` for an unknown engine."""
     engine = find_engine(defaults.given_or("engine", _usual_engine(workload, architecture)), problems.where)
     if engine.latent_as and architecture.latent_rank:
         engine = find_engine(engine.latent_as)
@@ -130,7 +130,7 @@ def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any])
 
 
 def _attention_numbers(workload: Workload, architecture: Architecture, engine: Engine, defaults: Defaults) -> dict[str, float]:
-    """The attention kernels, given or usual, as numbers of the job."""
+    """Attention kernels, given or usual, as numbers of the job."""
     stores_scores = engine.stores_scores(architecture)
     attention = defaults.given_or("attention", "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash")
     if attention == "flash" and engine.ampere_attention:
@@ -148,7 +148,7 @@ def _attention_numbers(workload: Workload, architecture: Architecture, engine: E
 def _windows_assumed(
     workload: Workload, architecture: Architecture, engine: Engine, numbers: Mapping[str, float]
 ) -> dict[str, str]:
-    """Remark on windows that are masks; empty where a kernel is given or no window is exceeded."""
+    """Remark on windows that are masks; empty if a kernel is given or no window is exceeded."""
     longest = max(numbers.get("sequence", 0.0), numbers.get("input_tokens", 0.0))
     if not engine.masks_windows or workload.attention or not architecture.windowed_layers or longest <= (architecture.window or 0):
         return {}
@@ -158,7 +158,7 @@ def _windows_assumed(
 
 
 def _recurrences_assumed(architecture: Architecture, engine: Engine) -> dict[str, str]:
-    """Remark on kernels of recurrences that have to be installed; empty where a model has none or an engine includes them.
+    """Remark on kernels of recurrences that have to be installed; empty if a model has none or an engine includes them.
 
     A step of Qwen3.5 0.8B without them took 12 times as long on an H100, and 27 % more memory (docs/evidence/h200.md).
     """
@@ -202,7 +202,7 @@ def _usual_engine(workload: Workload, architecture: Architecture) -> str:
 
 
 def _memory_fraction(workload: Workload, defaults: Defaults, engine: Engine) -> float:
-    """Share of the GPU that an inference engine may use; 1 where its memory grows as needed."""
+    """Share of the GPU that an inference engine may use; 1 if its memory grows as needed."""
     if workload.memory_fraction is None and engine.pool_fraction is None:
         return 1.0
     return float(defaults.given_or("memory_fraction", engine.pool_fraction))

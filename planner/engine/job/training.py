@@ -146,7 +146,7 @@ def _widens(workload: Workload, engine: Engine) -> bool:
 
 
 def _documents(workload: Workload, sequence: int, architecture: Architecture, defaults: Defaults) -> dict[str, float]:
-    """Lengths of documents and how they share sequences; empty where the workload does not state them."""
+    """Lengths of documents and how they share sequences; empty if the workload does not state them."""
     if workload.document_tokens is None:
         return {}
     packing = defaults.given_or("packing", "longest" if workload.task == "finetune" or architecture.encoder else "joined")

@@ -28,7 +28,7 @@ def changed(workload: Workload, keys: Keys) -> Workload:
 
 
 class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
-    """The task as given, and the plans for it with changes."""
+    """Task as given, and the plans for it with changes."""
 
     task: Task
     supply: Supply
@@ -47,7 +47,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return {}
 
     def with_keys(self, keys: Keys) -> Task:
-        """The task with `keys` changed; where there are none, the task as it is."""
+        """Task with `keys` changed; where there are none, the task as it is."""
         if not keys:
             return self.task
         name = _name(keys)
@@ -62,7 +62,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:
-        """The plan with `keys` changed, by closed formulas only; None where the workload cannot have such values."""
+        """Plan with `keys` changed, by closed formulas only; None if the workload cannot have such values."""
         name = _name(keys)
         if name not in self._plans:
             try:
@@ -72,7 +72,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return self._plans[name]
 
     def whole_plan(self, keys: Keys) -> Plan | None:
-        """The plan with `keys` changed as a command makes it, with its best services simulated."""
+        """Plan with `keys` changed as a command makes it, with its best services simulated."""
         try:
             return make_plan(self.with_keys(keys), self.supply)
         except UserError:
@@ -87,7 +87,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return [choice for choice in found if not choice.node_type.here]
 
     def rows(self, choices: Sequence[Choice]) -> list[PlanRow]:
-        """The rows of a plan for `choices`."""
+        """Rows of a plan for `choices`."""
         return plan_rows(choices, chosen_parts(choices), self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:

@@ -123,7 +123,7 @@ def _of_inference(w: Workload, stored: str | None) -> Iterator[Change]:
 
 
 def _shorter(tokens: int | Lengths | None, share: int) -> int | Lengths | None:
-    """Input tokens ÷ `share`; None where that leaves too few to be the same work."""
+    """Input tokens ÷ `share`; None if that leaves too few to be the same work."""
     if isinstance(tokens, Lengths):
         whole = {"mean": tokens.mean, "p50": tokens.p50, "p95": tokens.p95}
         return Lengths(**{name: x / share for name, x in whole.items() if x}) if tokens.mean / share >= LEAST_CONTEXT else None
@@ -152,7 +152,7 @@ def looser_limits(w: Workload, wanted: Mapping[LatencyLimit, float]) -> Change:
 
 
 def met_by(w: Workload, answer: Answer) -> Change | None:
-    """The limits on latencies that `answer` misses, loosened until it meets them; None where that needs more than a factor of `LOOSER`."""
+    """Limits on latencies that `answer` misses, loosened until it meets them; None if that needs more than a factor of `LOOSER`."""
     wanted = {}
     for limit in w.targets.latency_limits():
         latency = getattr(answer, f"{limit.latency}_s")

@@ -64,7 +64,7 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
 
 
 def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
-    """`one` as planned by its own command, with simulation of requests at a rate; None where nothing fits there."""
+    """`one` as planned by its own command, with simulation of requests at a rate; None if nothing fits there."""
     if one.lever.gpu is None or not plans.task.workload.request_rate_per_s:
         return one
     change = one.change
@@ -84,12 +84,12 @@ def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
 
 
 def _rented(plan: Plan | None) -> PlanRow | None:
-    """The first solution on rented GPUs."""
+    """First solution on rented GPUs."""
     return next((row for row in plan.rows if row.rank and not row.here), None) if plan else None
 
 
 def closest(rows: Sequence[PlanRow]) -> PlanRow | None:
-    """The row that is closest to a solution: the first that only misses a target, else the one with the smallest excess."""
+    """Row that is closest to a solution: the first that only misses a target, else the one with the smallest excess."""
     known = [row for row in rows if row.answer.memory_bytes is not None]
     known = [row for row in known if not row.here] or known
     return next((row for row in known if row.answer.fits), None) or min(known, key=_share_needed, default=None)
@@ -110,7 +110,7 @@ def _groups(changes: Sequence[Change]) -> list[list[Change]]:
 
 
 def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _Found | None:
-    """The first change of a group that is a solution; else the one that saves most, if any does.
+    """First change of a group that is a solution; else the one that saves most, if any does.
 
     If the strongest does not save enough memory, the milder ones are not tried.
     """
@@ -128,7 +128,7 @@ def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _F
 
 
 def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
-    """`change` as a lever: where the workload then fits, or what it saves on the closest row; None where it has no effect."""
+    """`change` as a lever: where the workload then fits, or what it saves on the closest row; None if it has no effect."""
     if "max_gpus" in change.keys:
         change = _fewest_gpus(plans, change)
     plan = plans.plan(change.keys)
@@ -191,7 +191,7 @@ def _up_to(change: Change, gpus: int) -> Change:
 
 
 def _combinations(plans: ChangedPlans, pool: Sequence[Change], near: PlanRow) -> list[_Found]:
-    """The cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third.
+    """Cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third.
 
     If that misses a target too, combinations that at least fit.
     """

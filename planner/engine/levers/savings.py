@@ -93,7 +93,7 @@ class _Solution(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def row(self) -> PlanRow:
-        """The row of a plan that it becomes."""
+        """Row of a plan that it becomes."""
         return self.plans.rows([self.choice])[0]
 
     @cached_property
@@ -107,7 +107,7 @@ class _Solution(msgspec.Struct, frozen=True, dict=True):
 
 
 def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> _Solution | None:
-    """The first solution with `keys` changed that is rented and surely fits."""
+    """First solution with `keys` changed that is rented and surely fits."""
     found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
     return _Solution(plans, found) if found else None
 

@@ -79,7 +79,7 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 
 
 def _candidate(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Candidates | None:
-    """The candidate of `row` in `layout` with the job of `task` on its GPU; None where the GPU has no figures for that job.
+    """Candidate of `row` in `layout` with the job of `task` on its GPU; None if the GPU has no figures for that job.
 
     The dtype is the one in which a plan for `task` computes there, and may differ from the row's: weights in FP8 compute in FP8, unlike the
     weights they replace.

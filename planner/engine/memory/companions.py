@@ -25,7 +25,7 @@ def draft_cache_per_sequence(t: Table) -> Floats:
 
 
 def companion_terms(t: Table) -> list[Term]:
-    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; empty where there are none."""
+    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; empty if there are none."""
     j, s = t.job, t.layout
     if not np.any(j.frozen_bytes + j.trained_beside + j.adapter_bytes):
         return []
@@ -70,7 +70,7 @@ def _states(component: str, name: str, trained: Floats, size: Floats, ranks: Flo
 
 
 def generating_table(t: Table) -> Table:
-    """The candidates while they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
+    """Candidates while they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
     assert t.rollout_job is not None
     assert t.rollout_engine is not None
     s, j = t.layout, t.job

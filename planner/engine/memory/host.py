@@ -24,7 +24,7 @@ MOVED_GRADIENT_BYTES = 2.0
 
 
 def host_bytes(t: Table) -> Floats:
-    """Bytes of host memory for a GPU's share, shape [rows]; 0 where nothing is offloaded."""
+    """Bytes of host memory for a GPU's share, shape [rows]; 0 if nothing is offloaded."""
     j = t.job
     stage = stage_parameters(t)
     parameters = stage.linear + stage.other
@@ -36,7 +36,7 @@ def host_bytes(t: Table) -> Floats:
 
 
 def offloaded_activations(t: Table) -> Floats:
-    """Bytes of activations of a GPU that are in the host's memory at once; 0 where they are not offloaded."""
+    """Bytes of activations of a GPU that are in the host's memory at once; 0 if they are not offloaded."""
     j, s, f, m = t.job, t.layout, t.footprint, t.model
     tokens = s.micro_batch * j.sequence / s.cp / s.tp
     recomputed = np.where(s.checkpointing == CHECKPOINTING["selective-op"], f.by_operators, f.boundary)

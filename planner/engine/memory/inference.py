@@ -75,7 +75,7 @@ def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
 
 
 def prefix_bytes(t: Table) -> Floats:
-    """Bytes on one GPU of one prefix that sequences share; 0 where each has its own."""
+    """Bytes on one GPU of one prefix that sequences share; 0 if each has its own."""
     return np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
 
 
@@ -92,7 +92,7 @@ def cached_prefix_bytes(t: Table) -> Floats:
 
 
 class PromptPass(msgspec.Struct, frozen=True):
-    """The largest forward pass over a prompt on one GPU."""
+    """Largest forward pass over a prompt on one GPU."""
 
     tokens: Floats
     per_token: Floats
@@ -105,7 +105,7 @@ class PromptPass(msgspec.Struct, frozen=True):
 
 
 def prompt_pass(t: Table) -> PromptPass:
-    """The largest pass of every candidate; tensor parallelism splits the temporaries."""
+    """Largest pass of every candidate; tensor parallelism splits the temporaries."""
     j, s, m = t.job, t.layout, t.prompts.model
     prompt = j.input_tokens - j.prefix_tokens
     whole = s.sequences * prompt

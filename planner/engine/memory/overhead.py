@@ -36,7 +36,7 @@ def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
 
 
 def _context(t: Table) -> Term:
-    """The context measured on the GPU and what the engine adds to a plain process; where it is not measured, the engine's record."""
+    """Context measured on the GPU and what the engine adds to a plain process; where it is not measured, the engine's record."""
     measured, on_cpu = t.chip.context_bytes, t.chip.is_cpu > 0
     unmeasured = np.isnan(measured)
     added_by_engine = np.where(on_cpu, 0.0, np.maximum(0.0, t.engine.context_bytes - BARE_CONTEXT_BYTES))
@@ -56,7 +56,7 @@ def _source(measured: Floats, record: str) -> str:
 
 
 def training_slack(t: Table, terms: list[Term]) -> Term:
-    """The allocator's slack above everything that comes and goes: recomputed activations count one and a half times, and whole gradients too.
+    """Allocator's slack above everything that comes and goes: recomputed activations count one and a half times, and whole gradients too.
 
     It broadcasts like `terms`, which may be those of several phases.
     """

@@ -45,7 +45,7 @@ def linear_weights_bytes(t: Table) -> Floats:
 
 
 def encoder_parameters(t: Table) -> Floats:
-    """Parameters of the layers of an encoder of prompts, which are included in the layers; 0 where there is none."""
+    """Parameters of the layers of an encoder of prompts, which are included in the layers; 0 if there is none."""
     return np.zeros(1) if t.source is None else t.source.layers_shared * t.model.reads_source
 
 

@@ -65,7 +65,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _EndStage(msgspec.Struct, frozen=True):
-    """The first or the last stage of a pipeline; without a pipeline it is both."""
+    """First or the last stage of a pipeline; without a pipeline it is both."""
 
     linear: Floats
     embedding: Floats
@@ -84,7 +84,7 @@ class _EndStage(msgspec.Struct, frozen=True):
 
 
 def phases_of(t: Table) -> list[Phase]:
-    """The phases of a stage: of the first one, and also of the last one where any candidate is a pipeline."""
+    """Phases of a stage: of the first one, and also of the last one where any candidate is a pipeline."""
     stages = [_end_stage(t, first=True)]
     if np.any(t.layout.pp > 1):
         stages.append(_end_stage(t, first=False))
@@ -92,7 +92,7 @@ def phases_of(t: Table) -> list[Phase]:
 
 
 def _end_stage(t: Table, *, first: bool) -> _EndStage:
-    """The first or last stage of the 1F1B schedule: pp micro batches in flight in the first stage, one in the last, more with interleaving."""
+    """First or last stage of the 1F1B schedule: pp micro batches in flight in the first stage, one in the last, more with interleaving."""
     m, s = t.model, t.layout
     alone = (s.pp == 1) * 1.0
     layers = np.ceil(m.layers / s.pp)
@@ -118,7 +118,7 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
 
 
 class _Step:
-    """The phases of a step on one stage, in order, and the amounts that they share."""
+    """Phases of a step on one stage, in order, and the amounts that they share."""
 
     def __init__(self, t: Table, stage: _EndStage) -> None:
         j, s, f = t.job, t.layout, t.footprint
@@ -196,7 +196,7 @@ class _Step:
         return self._phase(logits=self.held + f.logits_backward * stage.has_head, arriving=arriving)
 
     def _head_gradient_made(self) -> Phase:
-        """The head's gradient is made; the logits' gradient is freed before it is cast."""
+        """Head's gradient is made; the logits' gradient is freed before it is cast."""
         f, stage = self.table.footprint, self.stage
         freed = f.logits_gradient * logit_entries(self.table) * stage.has_head
         head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * self.trains_all

@@ -30,12 +30,12 @@ class Term(msgspec.Struct, frozen=True):
     """Formula in the names of `values`, each in braces and with its format where it is not the default: `{logits:bytes}`, `{slack:percent}`
     (`explain.details.WAYS_TO_READ`). Words between them are shown as they are: `{layers} layers · {tokens} tokens`."""
     values: Mapping[str, Floats]
-    """The symbols of `formula`; each broadcasts to [rows]."""
+    """Symbols of `formula`; each broadcasts to [rows]."""
     source: str
     """Source of the formula."""
 
     def times(self, share: Floats) -> Term:
-        """The term where `share` is 1, and 0 bytes where it is 0."""
+        """Term where `share` is 1, and 0 bytes where it is 0."""
         return replace(self, bytes=self.bytes * share)
 
 
@@ -45,7 +45,7 @@ def component_bytes(terms: list[Term], component: str, rows: int) -> Floats:
 
 
 def at_peak(phases: list[list[Term]], beside: list[Floats], rows: int) -> list[Term]:
-    """The terms of whichever phase is largest with the bytes `beside` it, row by row; terms of other phases have 0 bytes."""
+    """Terms of whichever phase is largest with the bytes `beside` it, row by row; terms of other phases have 0 bytes."""
     totals = np.stack(
         [full(added([other, *(term.bytes for term in phase)]), rows) for phase, other in zip(phases, beside, strict=True)]
     )

@@ -72,7 +72,7 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
     kv_shared: Floats
     """Prefixes that sequences share, included in `kv_cache`."""
     host: Floats
-    """Memory of the host per GPU; 0 where nothing is offloaded."""
+    """Memory of the host per GPU; 0 if nothing is offloaded."""
 
     @cached_property
     def fits(self) -> Flags:
@@ -81,7 +81,7 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
 
     @cached_property
     def max_sequences(self) -> Floats:
-        """Whole sequences whose cache fits with everything else; NaN where none is kept (training)."""
+        """Whole sequences whose cache fits with everything else; NaN if none is kept (training)."""
         return _whole_sequences(self.usable, self.total - self.kv_cache, self.kv_per_sequence, self.kv_shared)
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
@@ -90,7 +90,7 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
 
 
 def sequences_that_fit(t: Table) -> Floats:
-    """Sequences that fit at once, whole and at least one, with all that grows with them; infinite where no cache is kept.
+    """Sequences that fit at once, whole and at least one, with all that grows with them; infinite if no cache is kept.
 
     The memory that is free for caches falls nearly linearly with the sequences in flight. Where it hardly falls, the answer is computed
     from what is left at the number that fits alone. Where it falls steeply, the answer is where both numbers meet, by the rule of false position.
@@ -120,7 +120,7 @@ def sequences_that_fit(t: Table) -> Floats:
 
 
 def _whole_sequences(usable: Floats, beside: Floats, each: Floats, shared: Floats) -> Floats:
-    """Sequences of `each` bytes of cache that fit with the `shared` ones and everything else; NaN where none is kept."""
+    """Sequences of `each` bytes of cache that fit with the `shared` ones and everything else; NaN if none is kept."""
     kept = each > 0
     free = usable - beside - shared
     return np.where(kept, np.maximum(0, np.floor(free / np.where(kept, each, 1))), np.nan)

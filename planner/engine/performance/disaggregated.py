@@ -41,7 +41,7 @@ from planner.workload.traffic.lengths import sigma_of
 SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
 """Percentiles as shares, and the standard deviations to each."""
 MOST_ITERATIONS, CONVERGED = 40, 1e-3
-"""Most iterations of Little's law, and the relative change below which it has converged."""
+"""Maximum number of iterations of Little's law, and the relative change below which it has converged."""
 KEEPS_UP = 0.98
 """Share of the requests that decoding replicas have to answer to keep up: as close as Little's law converges."""
 
@@ -70,7 +70,7 @@ class PoolRates(msgspec.Struct, frozen=True):
     """(o - 1)·D."""
     prompts_per_s: Floats
     answers_per_s: Floats
-    """Answers per second; infinite where an answer is one token."""
+    """Answers per second; infinite if an answer is one token."""
 
     @property
     def alone_s(self) -> Floats:
@@ -79,7 +79,7 @@ class PoolRates(msgspec.Struct, frozen=True):
 
 
 def pool_demand(jobs: Sequence[Job], job_index: Rows) -> PoolDemand:
-    """The demand of each row."""
+    """Demand of each row."""
     variation = [1.0 if job.workload.arrival_variation is None else job.workload.arrival_variation for job in jobs]
     columns = {
         "rate_per_s": [job.request_rate_per_s * (1 + job.workload.targets.burst) for job in jobs],
@@ -166,7 +166,7 @@ def best_split(replicas: Floats, r: PoolRates) -> Floats:
 
 
 def steady_layout(t: Table, most: Floats, demand: PoolDemand) -> LayoutColumns:
-    """The layouts with the sequences in flight on a decoding replica, at most `most`, and with the pools that were left open.
+    """Layouts with the sequences in flight on a decoding replica, at most `most`, and with the pools that were left open.
 
     Pools that are left open (`prefill` is 0) are those that serve the most with full caches. By Little's law the sequences in flight
     are the requests that arrive in a second, or the prompts that are read in it, times the seconds of decoding one.

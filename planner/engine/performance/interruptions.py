@@ -53,7 +53,7 @@ def lengthened(between_s: Floats, write_s: Floats, restart_s: float, work_s: Flo
 
 
 def lengthened_by_failures(written_bytes: Floats | float, gpus: Floats | float, nodes: Floats | float) -> Floats:
-    """Expected time of a job ÷ its time without failures of its `gpus`, with checkpoints at the best interval; 1 where nothing is written."""
+    """Expected time of a job ÷ its time without failures of its `gpus`, with checkpoints at the best interval; 1 if nothing is written."""
     between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / np.asarray(gpus, dtype=np.float64)
     write_s = write_seconds(written_bytes, nodes)
     work_s = best_work_seconds(between_s, write_s)

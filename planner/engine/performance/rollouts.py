@@ -49,7 +49,7 @@ class RolloutColumns(msgspec.Struct, frozen=True):
 
 
 def rollout_of(t: Table, one: Pass, micro_s: Floats) -> RolloutColumns | None:
-    """The rollout of every candidate; None where no row has one. `one`, `micro_s`: forward pass and total time of a micro batch's update."""
+    """Rollout of every candidate; None if no row has one. `one`, `micro_s`: forward pass and total time of a micro batch's update."""
     if t.rollout_job is None:
         return None
     j, s, g = t.job, t.layout, generating_table(t)
@@ -92,7 +92,7 @@ def _decoding_s(t: Table, g: Table, answers: Floats, at_once: Floats) -> Floats:
 
 
 def _handed_over_s(t: Table, g: Table) -> Floats:
-    """Seconds in which every generating GPU receives its share of the new weights; 0 where it has trained the same share whole."""
+    """Seconds in which every generating GPU receives its share of the new weights; 0 if it has trained the same share whole."""
     s = t.layout
     size = WEIGHT_BYTES * t.model.total / g.layout.tp
     elsewhere = (t.job.rollout_gpus > 0) | (s.zero >= 3) | (s.pp > 1) | (g.layout.tp != s.tp) | (s.ep > 1)

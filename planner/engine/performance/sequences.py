@@ -36,7 +36,7 @@ class Sequences(msgspec.Struct, frozen=True):
 
 
 def sequences_of(t: Table) -> Sequences:
-    """The sequences of every candidate; whole ones without padding where the workload states no documents."""
+    """Sequences of every candidate; whole ones without padding where the workload states no documents."""
     j = t.job
     half = j.sequence / 2
     own = np.where(j.document_tokens > 0, j.document_context, half)

@@ -59,7 +59,7 @@ class StepColumns(msgspec.Struct, frozen=True):
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
     encoder: Pass | None
-    """Forward pass over what encoders read for one micro batch, which takes no time in rows without one; None where no row has one."""
+    """Forward pass over what encoders read for one micro batch, which takes no time in rows without one; None if no row has one."""
     one: Pass
     """Forward pass of one micro batch through the fullest stage, including the encoder, computation only."""
     count: Floats
@@ -73,7 +73,7 @@ class StepColumns(msgspec.Struct, frozen=True):
     padding: Floats
     """Share of the computed or awaited tokens that belong to no document."""
     rollout: RolloutColumns | None = None
-    """Generation and scoring of what is trained on; None where no row has a rollout."""
+    """Generation and scoring of what is trained on; None if no row has a rollout."""
 
 
 def step_of(t: Table, alike: Rows | None = None) -> StepColumns:

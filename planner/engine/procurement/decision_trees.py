@@ -1,4 +1,4 @@
-"""The decision trees of training and of inference for one workload: each question with its answer and the numbers behind it."""
+"""Decision trees of training and of inference for one workload: each question with its answer and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 def branches(
     workload: Workload, job: Job, row: PlanRow, plan: Plan, costs: Costs | None, *, may_stop: bool, use: float
 ) -> Iterator[Branch]:
-    """The branches that lead to `row`, the first row of `plan`."""
+    """Branches that lead to `row`, the first row of `plan`."""
     yield from _training(workload, job, row, plan) if job.train else _inference(workload, job, row)
     spot = "spot offers count" if may_stop else "only offers without interruption count"
     yield _branch("May it be interrupted?", may_stop, spot)

@@ -1,4 +1,4 @@
-"""The guided way from what is to run to a contract: profile, bottleneck, right size, where, commitment."""
+"""Guided way from what is to run to a contract: profile, bottleneck, right size, where, commitment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAVES = 0.1
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The answers to five questions: what runs, how much of it, within which limits, for how long, and which hardware exists already."""
+    """Answers to five questions: what runs, how much of it, within which limits, for how long, and which hardware exists already."""
 
     task: TaskName
     model: Location | dict[str, Any]
@@ -69,7 +69,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.task != "serve" if self.interruptible is None else self.interruptible
 
     def fields(self) -> dict[str, Any]:
-        """The workload that they describe, as keys of a preset."""
+        """Workload that they describe, as keys of a preset."""
         direct = ("task", "model", "weight_dtype", "daily_users", "people", "request_rate_per_s", "input_tokens", "output_tokens")
         more = ("requests", "train_tokens", "sequence", "own", "owning", "capex_usd")
         given: dict[str, Any] = msgspec.to_builtins(self)
@@ -108,7 +108,7 @@ class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The chosen plan, by the hour or on spot, and the reason."""
+    """Chosen plan, by the hour or on spot, and the reason."""
 
     plan: Plan
     reasons: list[str]
@@ -140,9 +140,9 @@ def share_in_use(answers: Answers, row: PlanRow | None) -> float:
 def guide_of(
     answers: Answers, workload: Workload, choice: Choice, job: Job | None, costs: Costs | None, advice: Advice | None
 ) -> Guide:
-    """The way from `answers` through the chosen plan and past observations.
+    """Way from `answers` through the chosen plan and past observations.
 
-    `job`, `costs`: those of the plan's first row; None where nothing fits.
+    `job`, `costs`: those of the plan's first row; None if nothing fits.
     """
     plan, row = choice.plan, _first(choice.plan)
     if row is None or job is None:
@@ -251,7 +251,7 @@ def _paid_words(row: PlanRow) -> str:
 
 
 def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
-    """The step about the provider and the terms, and the reason against owned machines."""
+    """Step about the provider and the terms, and the reason against owned machines."""
     if row.owned is not None:
         name = "Bought" if row.owned.bought else "On your own machines"
         return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])
@@ -269,7 +269,7 @@ def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
 
 
 def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> tuple[Step, str]:
-    """The way that costs least over the months, unless it saves less than a tenth of the cost of the way without terms."""
+    """Way that costs least over the months, unless it saves less than a tenth of the cost of the way without terms."""
     now = ("bought" if row.owned.bought else "own") if row.owned else row.offer.market if row.offer else ""
     if costs is None or not costs.ways:
         return Step(name="commit", answer="To nothing.", reasons=["there is only one way to pay for it"]), now

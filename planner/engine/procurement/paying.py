@@ -51,7 +51,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: Terms) -> Costs | None:
-    """The costs of `row` over the given months; None for a row without a layout.
+    """Costs of `row` over the given months; None for a row without a layout.
 
     The first way is the cheapest of those that the row is priced by; the break-evens of the others are relative to it.
     """
@@ -193,7 +193,7 @@ def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[s
 
 
 def _tokens(workload: Workload, answer: Answer) -> tuple[float, float, float] | None:
-    """(prompt, cached prefix, answer) of the mean request, as given or as `answer` assumed them; None where there is none."""
+    """(prompt, cached prefix, answer) of the mean request, as given or as `answer` assumed them; None if there is none."""
     given = {"input_tokens": workload.input_tokens, "output_tokens": workload.output_tokens}
     taken = [answer.assumed.get(name) if tokens is None else tokens for name, tokens in given.items()]
     prompt, made = (tokens.mean if isinstance(tokens, Lengths) else tokens for tokens in taken)

@@ -26,12 +26,12 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Figures of one device for the timing formulas (`Chip`), or columns of many.
 
     Rates are those that are reached. `*_spread`: 90 % half width of the logarithm. `*_2`, `*_8`: an all-reduce of 2 or 8 GPUs
-    of a node, NaN where nothing is known of the link.
+    of a node, NaN if nothing is known of the link.
     """
 
     capacity_bytes: N
     peak_flop_per_s: N
-    """The vendor's dense figure."""
+    """Vendor's dense figure."""
     flop_per_s: N
     wide_flop_per_s: N
     """`flop_per_s` in 16 bit, whatever the compute dtype; that of the compute dtype where it is not known."""
@@ -39,7 +39,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     cycles_per_s: N = default(0.0)
     """Cycles of all multiprocessors together at boost clock; 0: not known."""
     cdna_flop_per_s: N = default(0.0)
-    """The vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
+    """Vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
     narrow_experts_rate: N = default(1.0)
     """Rate of a service's experts stored below 16 bit, over that of its other products."""
     fp16_accumulate_gain: N
@@ -75,7 +75,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     pcie_efficiency_2: N
     pcie_efficiency_8: N
     measured_nodes_few: N = default(0.0)
-    """Fewest nodes over which an all-reduce was measured; 0: none was."""
+    """Minimum number of nodes over which an all-reduce was measured; 0: none was."""
     measured_nodes_mid: N = default(0.0)
     """A count between fewest and most where one was measured; else the most."""
     measured_nodes_many: N = default(0.0)

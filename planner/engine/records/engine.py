@@ -71,7 +71,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     cache_grows: N = default(0.0)
     """The cache holds the tokens there are; else room for whole requests is taken at once."""
     expands_latent: N = default(0.0)
-    """The cache of multi-head latent attention holds full keys and values, not the latent."""
+    """Cache of multi-head latent attention holds full keys and values, not the latent."""
     copied_layers: N = default(0.0)
     """Layers whose cache stands twice while a token is appended to it."""
     append_passes: N = default(0.0)
@@ -91,7 +91,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     permutes_tokens: N = default(0.0)
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)
-    """Most columns of a tile of products in 8 bit, to whose multiples the tokens of every expert are filled up; 0: none are."""
+    """Maximum number of columns of a tile of products in 8 bit, to whose multiples the tokens of every expert are filled up; 0: none are."""
     expert_block: N = default(0.0)
     """Rows to whose multiples grouped products in 8 bit fill every expert of a rank, whether a token goes to it or not; 0: none are."""
     fuses_experts: N = default(0.0)
@@ -105,7 +105,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     int8_per_cycle: N = default(0.0)
     """FLOP a multiprocessor does in a cycle where packed weights are multiplied with inputs rounded to INT8; 0: they are unpacked."""
     read_per_cycle: N = default(0.0)
-    """Most bytes of weights a multiprocessor reads in a cycle in its products of a few rows, which are its own kernels; 0: those measured for other engines."""
+    """Maximum number of bytes of weights a multiprocessor reads in a cycle in its products of a few rows, which are its own kernels; 0: those measured for other engines."""
     hbm_share: N = default(1.0)
     """Share of HBM's bandwidth that its products of a few rows reach where the multiprocessors' cycles are not known."""
     hop_s: N = default(0.0)
@@ -117,7 +117,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     pipelined_prompt: N = default(0.0)
     """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
     interleaves_stages: N = default(0.0)
-    """The stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
+    """Stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
     device_factor: N = default(1.0)
     """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
     sampler_bytes: N = default(0.0)
@@ -137,9 +137,9 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     prefill_chunk: N = default(0.0)
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
     most_sequences: N = default(512.0)
-    """Most requests in flight."""
+    """Maximum number of requests in flight."""
     small_sequences: N = default(0.0)
-    """Most requests in flight on a small GPU (`columns.limits`); 0: as on any other."""
+    """Maximum number of requests in flight on a small GPU (`columns.limits`); 0: as on any other."""
     small_chunk: N = default(0.0)
     """Most prompt tokens in one pass of a service on a small GPU; 0: as on any other."""
     huge_chunk: N = default(0.0)

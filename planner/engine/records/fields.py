@@ -1,4 +1,4 @@
-"""The type of an attribute that is a number in a record and an array in a column."""
+"""Type of an attribute that is a number in a record and an array in a column."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ N = TypeVar("N")
 
 
 def default(value: float) -> Any:
-    """The default of an attribute of type `N`, for records; columns are always given in full."""
+    """Default of an attribute of type `N`, for records; columns are always given in full."""
     return value

@@ -25,7 +25,7 @@ class ActivationBytes(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     by_operators: N = default(0.0)
     """Bytes of a layer that checkpointing by operators keeps."""
     not_taken_back: N = default(0.0)
-    """The part of it that computing the layer again does not use: input, and output of its last product."""
+    """Part of it that computing the layer again does not use: input, and output of its last product."""
     backward: N = default(0.0)
     """Largest temporaries of a layer's backward beyond what it has freed by then."""
     head: N = default(0.0)
@@ -62,13 +62,13 @@ class Footprint(ActivationBytes[N], frozen=True, kw_only=True):
     logits_gradient: N = default(0.0)
     """Further bytes per token and vocabulary entry while the head's gradient is computed."""
     logits_otherwise: N = default(0.0)
-    """Bytes per token and vocabulary entry that the loss takes more if torch.compile treats it otherwise than assumed, less if negative; 0 where that is known."""
+    """Bytes per token and vocabulary entry that the loss takes more if torch.compile treats it otherwise than assumed, less if negative; 0 if that is known."""
     loss_traffic: N = default(0.0)
     """Bytes per token and vocabulary entry that the loss reads and writes, forward and backward."""
     head_gradient: N = default(0.0)
     """Bytes per parameter of the head that its gradient takes while it is made."""
     head_product: N = default(0.0)
-    """The part of `head_gradient` that the product makes before it is cast."""
+    """Part of `head_gradient` that the product makes before it is cast."""
     early_gradient: N = default(0.0)
     """`head_product` of a loss that comes in pieces: it is made while the loss still stands."""
     arriving_gradient: N = default(0.0)

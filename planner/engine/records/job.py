@@ -40,7 +40,7 @@ class StoredWeights(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
 
 
 class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
-    """Numbers of one resolved workload (`Job`), or columns of many; 0 where its task has none."""
+    """Numbers of one resolved workload (`Job`), or columns of many; 0 if its task has none."""
 
     train: N
     engine_open: N = default(0.0)
@@ -159,7 +159,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """Distinct prefixes there; 0: not given."""
     serves: N = default(0.0)
     max_num_seqs: N = default(0.0)
-    """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""
+    """Maximum number of requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""
     max_num_batched_tokens: N = default(0.0)
     uniform_loop: N = default(0.0)
     """Share of the rounds of a closed loop in which requests start and end together; 1: all are of one length."""

@@ -62,7 +62,7 @@ def spread(
     link: tuple[str, float],
     fabric_bytes_per_s: float,
 ) -> Layout[float]:
-    """The layout of tp·pp·dp·cp GPUs in nodes of `gpus_per_node`, with `sharding` and `checkpointing` by name.
+    """Layout of tp·pp·dp·cp GPUs in nodes of `gpus_per_node`, with `sharding` and `checkpointing` by name.
 
     `link`: name and bytes/s inside a node.
     """

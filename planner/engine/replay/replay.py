@@ -39,12 +39,12 @@ FORGETS_NOTHING = "prefixes are found in a cache that never evicts and that all 
 
 
 class Latencies(msgspec.Struct, frozen=True):
-    """The ranges of a row's own latencies, for the replayed ones."""
+    """Ranges of a row's own latencies, for the replayed ones."""
 
     answer: Answer
 
     def percentiles(self, name: str, seconds: Floats) -> Percentiles | None:
-        """The percentiles of `seconds` (NaN left out), with the ranges of the row's own of that `name`; None without any."""
+        """Percentiles of `seconds` (NaN left out), with the ranges of the row's own of that `name`; None without any."""
         found = seconds[~np.isnan(seconds)]
         if not found.size:
             return None

@@ -1,4 +1,4 @@
-"""The fewest replicas for each hour of a trace, all hours simulated side by side at several numbers at once."""
+"""Fewest replicas for each hour of a trace, all hours simulated side by side at several numbers at once."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class _Hour(msgspec.Struct):
     end_s: float
     guess: int
     short: int = 0
-    """The largest number that is not enough."""
+    """Largest number that is not enough."""
     enough: int | None = None
     tried: set[int] = msgspec.field(default_factory=set)
 
     def options(self, step: int) -> list[int]:
-        """Numbers to try next, multiples of `step`; empty where the answer is known well enough, or the most were not enough."""
+        """Numbers to try next, multiples of `step`; empty if the answer is known well enough, or the most were not enough."""
         guess = self.guess
         if not self.tried:
             numbers = {guess - 1, guess, guess + 1} if guess <= FEW else {round(guess * share) for share in NEARBY}
@@ -68,7 +68,7 @@ def replicas_needed(
     step: int = 1,
     map_chunks: MapChunks = map,
 ) -> list[int | None]:
-    """The fewest replicas of each hour between `edges` that meet `targets` (without any: that keep up); None: none that was tried.
+    """Fewest replicas of each hour between `edges` that meet `targets` (without any: that keep up); None: none that was tried.
 
     `per_replica`: requests per second that one is expected to serve; `lead_s`: see `stretch`; `step`: replicas come in multiples of it.
     """
@@ -106,7 +106,7 @@ def _hours(recorded: Recorded, edges: Floats, per_replica: float, capacity: floa
 
 
 def _busiest(own: Floats, begin_s: float, end_s: float) -> tuple[float, float]:
-    """The busiest stretch of an hour, which represents it."""
+    """Busiest stretch of an hour, which represents it."""
     long_s = max(STRETCH_S, FEWEST * (end_s - begin_s) / own.size)
     starts = np.arange(begin_s, max(end_s - long_s, begin_s) + GRID_S / 2, GRID_S)
     counts = np.searchsorted(own, starts + long_s) - np.searchsorted(own, starts)

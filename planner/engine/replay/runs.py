@@ -191,7 +191,7 @@ def served(chunk: Chunk) -> Served:
 
 
 def _times(time: IterationTime, chunk: Chunk, result: Served, row: int, run: Run, number: int) -> tuple[Any, ...]:
-    """The measured requests of one run, as the first six columns of `Times`."""
+    """Measured requests of one run, as the first six columns of `Times`."""
     inside = slice(int(chunk.warm[row]), int(chunk.warm[row] + chunk.measured[row]))
     sent, outputs = chunk.traffic.sent_s[row, inside], chunk.traffic.output_tokens[row, inside]
     admitted, first, end = result.admitted_s[row, inside], result.first_s[row, inside], result.end_s[row, inside]

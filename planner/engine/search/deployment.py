@@ -89,11 +89,11 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
         return self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
 
     def node_type(self, row: int) -> NodeType:
-        """The node type of `row`."""
+        """Node type of `row`."""
         return self.nodes.types[int(self.node_index[row])]
 
     def quote(self, row: int) -> Quote | None:
-        """The quote that `row` is paid by; None: a price of its own, or none."""
+        """Quote that `row` is paid by; None: a price of its own, or none."""
         quotes = self.node_type(row).quotes
         return quotes[int(self.bill.quote[row])] if quotes else None
 
@@ -123,7 +123,7 @@ def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.in
 
 
 def _groups(e: Evaluated, needed: Floats | float) -> Floats:
-    """Numbers of groups of replicas that share experts, or of single replicas, that answer `needed` requests per second; 1 where nothing fits."""
+    """Numbers of groups of replicas that share experts, or of single replicas, that answer `needed` requests per second; 1 if nothing fits."""
     assert e.serve is not None
     groups = np.ceil(needed / e.serve.requests_per_s / e.table.layout.expert_streams)
     return np.where(e.memory.fits, np.maximum(1.0, groups), 1.0)
@@ -151,7 +151,7 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
 
 
 def _of_any_price(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> dict[str, Any]:
-    """The fields of `GpuNeed` that say how close the rows come to the targets that do not depend on prices."""
+    """Fields of `GpuNeed` that say how close the rows come to the targets that do not depend on prices."""
     here, over = types.here[node_index], e.table.layout.gpus / types.most[node_index]
     for _, column, limit in latency_columns(e, workload):
         over = np.maximum(over, _ratio(column, limit, here))
@@ -222,7 +222,7 @@ def _requests_per_s(e: Evaluated) -> Floats:
 
 
 def _job_hours(e: Evaluated, workload: Workload) -> Floats:
-    """Hours of the whole job; NaN where the workload does not state the amount of work."""
+    """Hours of the whole job; NaN if the workload does not state the amount of work."""
     if workload.tokens_to_train and e.step:
         return workload.tokens_to_train / _tokens_per_s(e, workload) / SECONDS_PER_HOUR
     if workload.requests and e.serve:
@@ -236,7 +236,7 @@ def is_bounded(workload: Workload) -> bool:
 
 
 def _score(e: Evaluated, workload: Workload, need: GpuNeed, usd_per_h: Floats) -> Floats:
-    """The objective as a column. Unknown prices come after known ones, ordered by fewer GPUs where the work is bounded, else by speed."""
+    """Objective as a column. Unknown prices come after known ones, ordered by fewer GPUs where the work is bounded, else by speed."""
     gpus, tokens_per_s = need.gpus, need.tokens_per_s
     unpriced = 1e18 * gpus if is_bounded(workload) else 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":

@@ -45,7 +45,7 @@ LARGEST_MEMORY_BYTES = 300e9
 
 
 class Layouts(msgspec.Struct, frozen=True):
-    """The layouts of a job on each node type. Index arrays of shape [rows] give the node type and the layout of each row."""
+    """Layouts of a job on each node type. Index arrays of shape [rows] give the node type and the layout of each row."""
 
     distinct: LayoutColumns
     """Every different layout once; values that depend on the node type are 0, and `gpus_per_node` is the most that it can use."""
@@ -62,11 +62,11 @@ class Layouts(msgspec.Struct, frozen=True):
         return sum(own.size for own in self.of_node)
 
     def without_node(self, layout_index: Rows) -> LayoutColumns:
-        """The layout columns of each row, without what depends on the node type."""
+        """Layout columns of each row, without what depends on the node type."""
         return LayoutColumns(**{name: getattr(self.distinct, name)[layout_index] for name in _NAMES})
 
     def columns(self, node_index: Rows, layout_index: Rows) -> LayoutColumns:
-        """The layout columns of each row."""
+        """Layout columns of each row."""
         layout = self.without_node(layout_index)
         placed = {name: values[node_index] for name, values in self.node_columns.items()}
         placed["gpus_per_node"] = np.minimum(placed["gpus_per_node"], layout.gpus_per_node)
@@ -115,7 +115,7 @@ def enumerate_layouts(job: Job, node_types: Sequence[NodeType]) -> Layouts:
 
 
 class _Catalogue:
-    """The different layouts of a job, numbered in order of appearance; nodes of several sizes share most of them."""
+    """Different layouts of a job, numbered in order of appearance; nodes of several sizes share most of them."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -146,7 +146,7 @@ class _Catalogue:
         return self.choices[key]
 
     def columns(self) -> LayoutColumns:
-        """The layout columns of all of them."""
+        """Layout columns of all of them."""
         chosen = [self._choices_of(spread) for spread in self.numbers]
         spreads = np.repeat(np.array([*self.numbers], dtype=np.float64).T, [len(rows) for rows in chosen], axis=1)
         columns = {name: np.zeros(self.count) for name in _NAMES}
@@ -164,7 +164,7 @@ class _Catalogue:
 
 
 def _key(spread: _Spread) -> tuple[float, float, bool]:
-    """The parts of a layout that its choices depend on: dp, cp and whether it is a pipeline."""
+    """Parts of a layout that its choices depend on: dp, cp and whether it is a pipeline."""
     return spread.dp, spread.cp, spread.pp > 1
 
 
@@ -274,7 +274,7 @@ def _stages(job: Job, spread: _Spread) -> Iterable[float]:
 
 
 def _checkpointing(job: Job) -> Iterable[float]:
-    """The kind of checkpointing that is given, or all kinds; checkpointing by operators only for models with one stack."""
+    """Kind of checkpointing that is given, or all kinds; checkpointing by operators only for models with one stack."""
     given = job.workload.checkpointing
     kinds = ("none", "full") if job.architecture.source else ("none", "selective-op", "full")
     return (CHECKPOINTING[given],) if given else tuple(CHECKPOINTING[name] for name in kinds)

@@ -49,7 +49,7 @@ def uncertain(choice: Choice, candidate: int) -> Uncertain:
 
 
 def _kind(choice: Choice) -> str:
-    """The kind of figure that the score of `choice` follows."""
+    """Kind of figure that the score of `choice` follows."""
     workload = choice.deployments.workload
     if choice.deployments.evaluated.step:
         return "training speed"
@@ -101,5 +101,5 @@ def _table() -> tuple[Floats, Floats]:
 
 
 def _normal(share: float) -> float:
-    """The standard normal number below which the share `share` lies."""
+    """Standard normal number below which the share `share` lies."""
     return NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)

@@ -1,4 +1,4 @@
-"""The search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
+"""Search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from planner.workload.tasks import Targets, Workload
 
 
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
-    """The plan for `task` with all of its rows. Raises `UserError` for values that cannot be used.
+    """Plan for `task` with all of its rows. Raises `UserError` for values that cannot be used.
 
     `simulated`: for a plan that is shown, not one of many. The best candidates of a service under a request rate are then simulated, where
     closed formulas are used otherwise, and the plan states how probably the first is better than the next.
@@ -78,7 +78,7 @@ def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
 
 
 def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
-    """The candidates that become rows; `simulated`: the best of a service under a request rate are simulated."""
+    """Candidates that become rows; `simulated`: the best of a service under a request rate are simulated."""
     return choose_simulated(d) if simulated and _comes_at_a_rate(d.workload) else choose(d)
 
 
@@ -150,7 +150,7 @@ def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
 
 
 def _jobs(task: Task) -> list[Job]:
-    """The job in every compute dtype that may be tried."""
+    """Job in every compute dtype that may be tried."""
     jobs = [task.job(dtype) for dtype in dtypes_to_try(task.workload, task.models.main)]
     if task.workload.dtype is not None:
         return jobs
@@ -209,7 +209,7 @@ class _Unpriced(msgspec.Struct, frozen=True):
     node_index: Rows
 
     def deployments(self, workload: Workload) -> Deployments:
-        """The candidates with as many replicas as the load of `workload` needs, their costs, and whether its targets are met."""
+        """Candidates with as many replicas as the load of `workload` needs, their costs, and whether its targets are met."""
         evaluated = with_replicas(self.evaluated, workload, self.nodes.most[self.node_index])
         return deployments_of(evaluated, self.nodes, self.node_index, workload)
 

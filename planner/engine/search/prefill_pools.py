@@ -49,7 +49,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
 
 
 def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, Floats]:
-    """The smallest pair of pools where neither waits for the other: one replica in the slower, and the matching number in the other."""
+    """Smallest pair of pools where neither waits for the other: one replica in the slower, and the matching number in the other."""
     layout = e.table.layout
     most = most_gpus(workload) / (layout.tp * layout.pp) - 1
     ratio = r.answers_per_s / r.prompts_per_s

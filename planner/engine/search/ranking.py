@@ -1,4 +1,4 @@
-"""The order of the rows of a plan, and how each solution compares with the first."""
+"""Order of the rows of a plan, and how each solution compares with the first."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, lis
 
 
 class ChosenPart(NamedTuple):
-    """The choices from one table of candidates, with what is computed only for them."""
+    """Choices from one table of candidates, with what is computed only for them."""
 
     numbers: list[int]
     """Their positions among all choices."""
@@ -71,14 +71,14 @@ class ChosenPart(NamedTuple):
 
 
 def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
-    """The parts of `choices`."""
+    """Parts of `choices`."""
     groups = list(by_deployments(choices))
     rows = [Chosen.of(d.evaluated, [choices[number].row for number in numbers]) for d, numbers in groups]
     return [ChosenPart(numbers, part, ends) for (_, numbers), part, ends in zip(groups, rows, release_ends(rows), strict=True)]
 
 
 def choose(d: Deployments) -> list[Choice]:
-    """The best candidate of every node type and count of GPUs; for a GPU without a solution, only the closest candidate.
+    """Best candidate of every node type and count of GPUs; for a GPU without a solution, only the closest candidate.
 
     At one price (a commitment is owed as a whole) a faster job, or a service with fewer GPUs, comes first; prices are compared in seven
     digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and

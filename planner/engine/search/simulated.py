@@ -1,4 +1,4 @@
-"""The best candidates of a service under a request rate, with simulated latencies."""
+"""Best candidates of a service under a request rate, with simulated latencies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIMULATED_PLACES = 3
 
 
 def choose_simulated(d: Deployments) -> list[Choice]:
-    """The rows of a plan: the best of them and this machine's simulated, the others as screened.
+    """Rows of a plan: the best of them and this machine's simulated, the others as screened.
 
     Every layout is first screened once more, with the replicas that Little's law requires. A layout is simulated once, whatever load it
     was screened at. As long as a layout that was only screened is among the very best, more are simulated.
@@ -66,7 +66,7 @@ class _Known(NamedTuple):
     """By the id of evaluated candidates: numbers of their rows among `replicas`, -1 for rows that were not timed."""
 
     def of(self, parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
-        """The replicas of the rows of each part, as `replicas_of` returns them."""
+        """Replicas of the rows of each part, as `replicas_of` returns them."""
         row = np.concatenate([self.row_of[id(e)][rows] for e, rows in parts])
         return replicas_of(parts, burst) if (row < 0).any() else self.replicas.at_load_of(parts, row)
 
@@ -90,7 +90,7 @@ def _sized(d: Deployments) -> tuple[Deployments, _Known | None]:
 
 
 def _first_of_each(columns: Sequence[Floats]) -> Rows:
-    """The first position of each different combination of numbers in `columns`, in order."""
+    """First position of each different combination of numbers in `columns`, in order."""
     order = np.lexsort(columns)  # keeps the order of equal ones
     first = np.ones(order.size, dtype=bool)
     first[1:] = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
@@ -107,7 +107,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
 
 
 def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
-    """The first of each group of choices that differ only in replicas and load."""
+    """First of each group of choices that differ only in replicas and load."""
     keys = dict[int, tuple[float, ...]]()
     for d, numbers in by_deployments(choices):
         columns = _layout_columns(d, np.array([choices[number].row for number in numbers]))
@@ -141,7 +141,7 @@ def _simulated(choices: Sequence[Choice], known: _Known | None) -> Iterator[Choi
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:
-    """The best choice of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
+    """Best choice of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
     kept: dict[tuple[str, str, float], Choice] = {}
     best: dict[tuple[str, str], tuple[str, str, float]] = {}
     for choice in sorted(choices, key=lambda choice: choice.order):

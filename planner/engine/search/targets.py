@@ -37,7 +37,7 @@ def latency_columns(e: Evaluated, workload: Workload) -> list[tuple[str, Floats,
 
 
 def failures(e: Evaluated, workload: Workload) -> Floats:
-    """Time of a job with failures, restarts and checkpoints ÷ its time without; 1 where there is no deadline."""
+    """Time of a job with failures, restarts and checkpoints ÷ its time without; 1 if there is no deadline."""
     if workload.targets.deadline_h is None:
         return np.ones(1)
     factor = with_failures(e, np.arange(e.table.rows))

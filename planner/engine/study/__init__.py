@@ -1,1 +1,1 @@
-"""The compute-per-dollar study: speed and FLOP per dollar against size, and where the best GPU changes."""
+"""Compute-per-dollar study: speed and FLOP per dollar against size, and where the best GPU changes."""

@@ -26,7 +26,7 @@ def _half(figure: Figure | None) -> float:
 
 
 def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], list[Crossover]]:
-    """The parts of the axis by their leader, and the crossovers between them."""
+    """Parts of the axis by their leader, and the crossovers between them."""
     if not curves:
         return [], []
     grid = [math.log(place_of(study.axis, point)) for point in curves[0].points]
@@ -48,7 +48,7 @@ def leaders(study: Study, curves: Sequence[StudyCurve]) -> tuple[list[Lead], lis
 
 
 def pairs_of(study: Study, curves: Sequence[StudyCurve]) -> list[Crossover]:
-    """The crossovers of every pair of GPUs, whatever a third GPU does."""
+    """Crossovers of every pair of GPUs, whatever a third GPU does."""
     found = []
     for number, one in enumerate(curves):
         grid = [math.log(place_of(study.axis, point)) for point in one.points]
@@ -90,7 +90,7 @@ def _tokens(study: Study, place: float) -> float:
 
 
 def leading_price(curve: StudyCurve, curves: Sequence[StudyCurve]) -> float | None:
-    """USD per hour below which the curve is the highest somewhere; None where it has no speed, or no other has a price."""
+    """USD per hour below which the curve is the highest somewhere; None if it has no speed, or no other has a price."""
     found = []
     for number, point in enumerate(curve.points):
         rivals = [rival.value for other in curves if other is not curve and (rival := other.points[number].flop_per_usd)]

@@ -21,7 +21,7 @@ FindArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 
 class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The catalogue, its prices, this machine with its measured training steps, and the published study."""
+    """Catalogue, its prices, this machine with its measured training steps, and the published study."""
 
     catalogue: GpuCatalogue
     offers: Sequence[Offer]
@@ -34,14 +34,14 @@ class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
     published: PublishedStudy
 
     def named(self, names: Sequence[str]) -> list[Gpu]:
-        """The GPUs with these names, this machine's first; 'all' among them: every GPU. Raises `UserError`."""
+        """GPUs with these names, this machine's first; 'all' among them: every GPU. Raises `UserError`."""
         if "all" in names:
             return [gpu for gpu in self.catalogue.all if gpu.kind == "gpu"]
         here = {device.name: device for device in self.machine}
         return [here.get(name) or self.catalogue.find(name) for name in names]
 
     def usual(self, study: Study, prices: PriceSet) -> list[Gpu]:
-        """The usual GPUs, each in the form that has a price, then this machine's.
+        """Usual GPUs, each in the form that has a price, then this machine's.
 
         Its CPU is included where training steps with the study's vocabulary were measured on it.
         """

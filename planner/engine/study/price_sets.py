@@ -13,7 +13,7 @@ from planner.hardware.prices.offers import Offer
 from planner.workload.studies import PublishedPrice, PublishedStudy
 
 CHEAPEST = "cheapest"
-"""The lowest price of all providers and tiers."""
+"""Lowest price of all providers and tiers."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class PriceSet(msgspec.Struct, frozen=True):
     """Prices at the time of a published study, in place of offers."""
 
     def of(self, gpu: Gpu) -> Price:
-        """The lowest on-demand price of one `gpu`; instances of a single GPU are preferred to larger ones."""
+        """Lowest on-demand price of one `gpu`; instances of a single GPU are preferred to larger ones."""
         for name, usd in self.given:
             if name == gpu.name:
                 return Price(usd_per_gpu_h=usd, text="as given")
@@ -73,7 +73,7 @@ def price_set_names(offers: Iterable[Offer], study: PublishedStudy | None = None
 def price_set(
     name: str, offers: Sequence[Offer], given: Sequence[tuple[str, float]] = (), study: PublishedStudy | None = None
 ) -> PriceSet:
-    """The price set called `name`; raises `UserError` with the nearest names if it does not exist."""
+    """Price set called `name`; raises `UserError` with the nearest names if it does not exist."""
     known = price_set_names(offers, study)
     if study and name == study.price_set:
         return PriceSet(name, (), tuple(given), study.price)

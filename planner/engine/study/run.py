@@ -1,4 +1,4 @@
-"""The built-in study of compute per dollar: one training step over model sizes (or batch sizes) on several GPUs.
+"""Built-in study of compute per dollar: one training step over model sizes (or batch sizes) on several GPUs.
 
 A Qwen3 decoder with AdamW under autocast to bfloat16, random tokens; heads of 128, half as many key heads, a feed-forward
 of three widths, embedding and head tied. Along the axis of width the model grows at 4 × 256 tokens per step; along the axis of
@@ -33,7 +33,7 @@ from planner.workload.tasks import Request
 def run_study(
     study: Study, inputs: StudyInputs, *, gpus: Sequence[str] = (), prices: str = "", given: Mapping[str, float] | None = None
 ) -> StudyAnswer:
-    """The study on `gpus` ('all': the whole catalogue); if empty, on the usual ones and this machine's.
+    """Study on `gpus` ('all': the whole catalogue); if empty, on the usual ones and this machine's.
 
     `prices`: the name of a price set; `given`: USD per hour by GPU, which override it. Raises `UserError`.
     """
@@ -167,7 +167,7 @@ def _notes(curves: Sequence[StudyCurve], other_shapes: int) -> list[str]:
 
 
 def compared(answer: StudyAnswer, published: PublishedStudy) -> list[str]:
-    """The findings of the published study, and where this one agrees; empty where they cannot be compared."""
+    """Findings of the published study, and where this one agrees; empty if they cannot be compared."""
     if answer.axis != "width" or not answer.leads or answer.curves[0].points[0].tokens_per_step != published.tokens_per_step:
         return []
     lines = [f"Published ({published.source}; {published.prices}): {_finding(published)}."]
@@ -205,7 +205,7 @@ def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[st
 
 
 def _rarely(answer: StudyAnswer, curve: StudyCurve) -> str:
-    """Sentence on a GPU that leads here but hardly ever in the published study; '' where it does not lead."""
+    """Sentence on a GPU that leads here but hardly ever in the published study; '' if it does not lead."""
     leads = [lead for lead in answer.leads if lead.gpu == curve.gpu]
     if not leads or curve.usd_per_gpu_h is None or curve.leads_below_usd_per_gpu_h is None:
         return ""

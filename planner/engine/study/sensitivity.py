@@ -32,7 +32,7 @@ FEWER_BITS = 0.75
 
 
 def flips_of(task: Task, supply: Supply, plan: Plan) -> list[Flip]:
-    """The smallest changes of each input that put another GPU first; empty where nothing fits or nothing else is known.
+    """Smallest changes of each input that put another GPU first; empty if nothing fits or nothing else is known.
 
     Services at a rate are compared by closed formulas, and only where these agree with the plan on the first GPU.
     """
@@ -54,7 +54,7 @@ def _keys(workload: Workload) -> tuple[str, ...]:
 
 
 def _winner(task: Task, supply: Supply, change: dict[str, Any]) -> str | None:
-    """The GPU that ranks first after `change`; None where nothing fits or the change is not possible."""
+    """The GPU that ranks first after `change`; None if nothing fits or the change is not possible."""
     try:
         changed = replace(task, workload=msgspec.structs.replace(task.workload, **change))
         found = solutions(changed, supply, simulated=False)
@@ -64,7 +64,7 @@ def _winner(task: Task, supply: Supply, change: dict[str, Any]) -> str | None:
 
 
 def _by_amount(task: Task, supply: Supply, key: str, now: str) -> Iterator[Flip]:
-    """The smallest change of `key`, up and down, that puts another GPU than `now` first."""
+    """Smallest change of `key`, up and down, that puts another GPU than `now` first."""
     given = getattr(task.workload, key)
     for way in (REACH, 1 / REACH):
         stays, flips = 0.0, math.log(way)

@@ -58,7 +58,7 @@ def depth_of(width: int, law: str) -> int:
 
 
 def sizes_of(study: Study) -> list[Size]:
-    """The points along the axis; raises `UserError` for settings that cannot be studied."""
+    """Points along the axis; raises `UserError` for settings that cannot be studied."""
     widths = study.widths if study.axis == "width" else (study.width,)
     wrong = [width for width in widths if width <= 0 or width % 256]
     if wrong:

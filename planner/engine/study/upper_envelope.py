@@ -42,7 +42,7 @@ class CrossingRange(msgspec.Struct, frozen=True):
 
 
 def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stretch], list[Takeover]]:
-    """The stretches of the upper envelope from left to right, and the changes between them.
+    """Stretches of the upper envelope from left to right, and the changes between them.
 
     Where the highest line ends, the change lies in the middle of the interval in which it ends.
     """
@@ -91,7 +91,7 @@ def crossing_range(grid: Sequence[float], left: Line, right: Line, spreads: Sequ
 
 
 def _best_at(here: Mapping[str, tuple[float, float]], place: float) -> str:
-    """The highest line at a share of the interval; of equal ones, the one that is higher at its end."""
+    """Highest line at a share of the interval; of equal ones, the one that is higher at its end."""
     return max(here, key=lambda name: (here[name][0] + (here[name][1] - here[name][0]) * place, here[name][1]), default="")
 
 
@@ -120,7 +120,7 @@ def _zero(points: Sequence[tuple[float, float]], at: float, level: float) -> flo
 
 
 def _level(points: Sequence[tuple[float, float]], at: float) -> float:
-    """The value at `at`, interpolated between its neighbours."""
+    """Value at `at`, interpolated between its neighbours."""
     for (x0, y0), (x1, y1) in pairwise(points):
         if x0 <= at <= x1:
             return y0 + (y1 - y0) * (at - x0) / (x1 - x0)

@@ -38,7 +38,7 @@ def read_catalogue(
 
 
 def catalogue_files(folder: Path) -> list[Path]:
-    """The TOML files below `folder`, by name; raises `UserError` without any."""
+    """TOML files below `folder`, by name; raises `UserError` without any."""
     files = toml_files(folder)
     if not files:
         raise UserError(Problem(str(folder), "", "contains no catalogue (.toml files)."))

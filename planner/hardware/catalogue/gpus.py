@@ -52,7 +52,7 @@ class GpuCatalogue:
         return found
 
     def known(self, name: str) -> Gpu | None:
-        """The GPU called `name`, or the most common of several with that name; None when there is none."""
+        """The GPU called `name`, or the most common of several with that name; None if there is none."""
         return self._whole(name) or self._slice(name)
 
     def find(self, name: str) -> Gpu:
@@ -94,7 +94,7 @@ class GpuCatalogue:
         return found
 
     def _slice(self, name: str) -> Gpu | None:
-        """The slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
+        """Slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
         parts = split_name(name)
         whole = self._whole(parts[0]) if parts else None
         if parts is None or whole is None:
@@ -114,7 +114,7 @@ class GpuCatalogue:
         return tuple(dict.fromkeys(part.name for part in parts if part is not None))[:most]
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
-        """The GPU whose driver name is exactly `nvml_name`; None when no GPU states it."""
+        """The GPU whose driver name is exactly `nvml_name`; None if no GPU states it."""
         found = self._exactly(nvml_name.casefold())
         return found if found is not None and nvml_name in found.nvml_names else None
 

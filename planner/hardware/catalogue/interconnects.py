@@ -37,7 +37,7 @@ def on_baseboard(gpu: Gpu) -> bool:
 
 
 def most_in_host(gpu: Gpu) -> int:
-    """Most GPUs of type `gpu` in one host: 1 for those that are a whole computer (GB10, GH200)."""
+    """Maximum number of GPUs of type `gpu` in one host: 1 for those that are a whole computer (GB10, GH200)."""
     form = (gpu.form_factor or "").casefold()
     return 1 if form == "soc" or (form.startswith("superchip") and "nvl" not in form) else NODE_GPUS
 
@@ -70,12 +70,12 @@ def usual_link(gpu: Gpu) -> tuple[Link, float]:
 
 
 def usual_fabric(gpu: Gpu) -> Fabric:
-    """The kind of network between nodes of `gpu`: baseboards, and servers of cards with HBM since Hopper, have their own adapters."""
+    """Kind of network between nodes of `gpu`: baseboards, and servers of cards with HBM since Hopper, have their own adapters."""
     return "infiniband" if on_baseboard(gpu) or ((gpu.memory_type or "").startswith("HBM") and _modern(gpu)) else "ethernet"
 
 
 def fabric_kind(name: str) -> Fabric:
-    """The kind of a network by its name: Ethernet is a port shared by the GPUs of a node, others have an adapter for each."""
+    """Kind of a network by its name: Ethernet is a port shared by the GPUs of a node, others have an adapter for each."""
     return "ethernet" if name.casefold().startswith(("ethernet", "none")) else "infiniband"
 
 

@@ -72,7 +72,7 @@ class Profile(NamedTuple):
 
 
 def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
-    """The slices into which `gpu` can be divided, the smallest first; empty where it cannot."""
+    """Slices into which `gpu` can be divided, the smallest first; empty if it cannot."""
     found = [_NAME.fullmatch(profile.name) for profile in gpu.mig]
     sizes = [(int(match[1]), int(match[2]), match[0]) for match in found if match is not None]
     if not sizes:
@@ -91,7 +91,7 @@ def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb', ('L40S', '1/4') of 'L40S 1/4'; None where `name` ends with neither."""
+    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb', ('L40S', '1/4') of 'L40S 1/4'; None if `name` ends with neither."""
     whole, _, profile = name.strip().rpartition(" ")
     return (whole, profile.casefold()) if whole and _PART.fullmatch(profile.casefold()) else None
 

@@ -30,14 +30,14 @@ class Spelled(NamedTuple):
     model: str
     """'h100', 'rtx4070tisuper'."""
     form: str = ""
-    """'sxm', 'pcie', 'nvl'; '' where the name contains none."""
+    """'sxm', 'pcie', 'nvl'; '' if the name contains none."""
     gigabytes: int = 0
-    """Memory in the name; 0 where it contains none."""
+    """Memory in the name; 0 if it contains none."""
 
 
 @lru_cache(maxsize=4096)
 def spelled(name: str) -> Spelled:
-    """The parts of `name`: ('h100', 'sxm', 80) for 'NVIDIA H100-SXM5-80GB'."""
+    """Parts of `name`: ('h100', 'sxm', 80) for 'NVIDIA H100-SXM5-80GB'."""
     words = _WORD.findall(_JOINED_FORM.sub(" ", re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold())))
     model, form, gigabytes = "", "", 0
     for word in words:
@@ -54,7 +54,7 @@ def spelled(name: str) -> Spelled:
 
 
 def form_of(gpu: Gpu) -> str:
-    """The form that a name of `gpu` may contain."""
+    """Form that a name of `gpu` may contain."""
     if "NVL" in gpu.name.split():
         return "nvl"
     return next((form for form in _FORMS if (gpu.form_factor or "").casefold().startswith(form)), "")

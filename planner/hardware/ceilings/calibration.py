@@ -31,7 +31,7 @@ BANDWIDTH_PAIR_SPREAD = 0.1
 def ceilings_of(
     gpu: Gpu, records: CeilingRecords, measurements: Sequence[Measurement] = (), related: Iterable[Gpu] = ()
 ) -> Ceilings:
-    """The ceilings of `gpu`; raises `LookupError` without a record for its kind, which `load_ceiling_records` rules out.
+    """Ceilings of `gpu`; raises `LookupError` without a record for its kind, which `load_ceiling_records` rules out.
 
     `measurements` of the GPU itself (`device` is its name) replace the published figures. Those of GPUs in `related` shift and
     narrow figures that depend on the kind of GPU. Dtypes with neither a vendor figure nor a measurement stay missing.

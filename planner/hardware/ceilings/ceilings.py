@@ -108,7 +108,7 @@ class TrainPoint(msgspec.Struct, frozen=True):
     flop_per_s: Ceiling
     """Model FLOP/s of the whole step, by `flop` of the measurement."""
     step_s: float | None
-    """Seconds of one step; None when the measurement does not state its FLOP."""
+    """Seconds of one step; None if the measurement does not state its FLOP."""
 
 
 class Ceilings(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class Ceilings(msgspec.Struct, frozen=True):
         return self.weight_bandwidth_bytes_per_s.get(stored, self.bandwidth_bytes_per_s)
 
     def collective(self, op: CollectiveOp, gpus: int, link: Link) -> Collective | None:
-        """The figures for `gpus` devices; None when that link is not known.
+        """Figures for `gpus` devices; None when that link is not known.
 
         The latency is interpolated as a power of the count; the efficiency is that of the nearest smaller count. Beyond the largest
         known count both are less certain.
@@ -237,7 +237,7 @@ def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceili
 
 
 def undisturbed(points: Sequence[Measurement]) -> Sequence[Measurement]:
-    """The undisturbed points, or all if every one was disturbed."""
+    """Undisturbed points, or all if every one was disturbed."""
     return [one for one in points if one.reliable] or points
 
 

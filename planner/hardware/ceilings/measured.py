@@ -52,7 +52,7 @@ class MeasuredFigures(msgspec.Struct, frozen=True):
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) -> MeasuredFigures:
-    """The figures that follow from `points`, all of one device; `prior` supplies those that a formula needs and no point shows.
+    """Figures that follow from `points`, all of one device; `prior` supplies those that a formula needs and no point shows.
 
     `on_cpu`: the device is a processor, where the smallest operator shows the start-up time of any product, and its launch the
     host's part. On a GPU the former comes from the smallest product, the latter from a training step limited by its host.

@@ -102,7 +102,7 @@ class _Timing(NamedTuple):
 
 
 def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
-    """The collectives among `points` from which both figures follow."""
+    """Collectives among `points` from which both figures follow."""
     for one in points:
         op, ranks, nodes = _operation(one), one.parameters.get("ranks"), one.parameters.get("nodes", 1)
         if op is None or not isinstance(ranks, int) or ranks < FEWEST_RANKS or not isinstance(nodes, int):
@@ -113,7 +113,7 @@ def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
 
 
 def _operation(one: Measurement) -> CollectiveOp | None:
-    """The measured collective; None for other points and unusable ones."""
+    """Measured collective; None for other points and unusable ones."""
     if one.kind != "collective" or not one.reliable or not isinstance(one.parameters.get("series"), list):
         return None
     return next((name for name in COLLECTIVE_OPS if name == one.parameters.get("op")), None)

@@ -50,7 +50,7 @@ class Product(msgspec.Struct, frozen=True):
 
 
 def products_of(points: Iterable[Measurement]) -> list[Product]:
-    """The points that state their FLOP, as products."""
+    """Points that state their FLOP, as products."""
     return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
 
 
@@ -74,7 +74,7 @@ def rate_of_products(
 
 
 def fitted_knee(products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, usual: float) -> float | None:
-    """The p that fits the products best, kept close to the usual one; None when there are too few products."""
+    """P that fits the products best, kept close to the usual one; None if there are too few products."""
     if len(products) < KNEE_FIT_POINTS:
         return None
 

@@ -99,7 +99,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
 
     @cached_property
     def collectives(self) -> dict[tuple[Link, CollectiveOp, int], Collective]:
-        """The first of each link, operation and count."""
+        """First of each link, operation and count."""
         found: dict[tuple[Link, CollectiveOp, int], Collective] = {}
         for one in self.collective:
             key = one.link, one.op, one.gpus
@@ -145,7 +145,7 @@ class CeilingRecords:
         self.records = records
 
     def of(self, gpu: Gpu) -> tuple[CeilingRecord, ...]:
-        """The records for `gpu`, the most specific first: the GPU itself, narrow kinds, wide kinds."""
+        """Records for `gpu`, the most specific first: the GPU itself, narrow kinds, wide kinds."""
         found = [record for record in self.records if record.fits(gpu)]
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
 

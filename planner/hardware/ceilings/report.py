@@ -14,7 +14,7 @@ from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
-"""Fewest residuals whose median describes the fit."""
+"""Minimum number of residuals whose median describes the fit."""
 
 
 class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
     """'compute bf16', 'memory bandwidth', 'weights int4', 'kernel latency', 'context'."""
     unit: str
     spec: float | None
-    """The vendor's figure, or None."""
+    """Vendor's figure, or None."""
     value: float
     low: float
     high: float
@@ -57,7 +57,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
     """p of the product formula."""
     residuals: list[Residual] = []
     residual_median: float | None = None
-    """Median of |error|; None when there are too few."""
+    """Median of |error|; None if there are too few."""
     measurements: int = 0
     """Number of points behind the figures."""
 

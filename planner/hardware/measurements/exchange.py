@@ -54,7 +54,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def export_document(
     measurements: Iterable[Measurement], runs: Iterable[Run], *, version: str, exported_at: str, private: Iterable[str] = ()
 ) -> bytes:
-    """The file as text, with the environments of the runs; `private`: words that are hidden in its free text."""
+    """File as text, with the environments of the runs; `private`: words that are hidden in its free text."""
     kept = list(measurements)
     named = {one.run for one in kept}
     words = sorted({word for word in private if len(word) > 2}, key=len, reverse=True)
@@ -115,7 +115,7 @@ def read_document(
 
 
 def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Measurement, ...]:
-    """The measurements shipped in `folder/*.json`; raises `UserError` with every fault of every file."""
+    """Measurements shipped in `folder/*.json`; raises `UserError` with every fault of every file."""
     found: list[Measurement] = []
     problems: list[Problem] = []
     for path in sorted(folder.glob("*.json")):

@@ -1,4 +1,4 @@
-"""The file of measurements, to which several processes append JSON lines: every line is completely on disk, or not there."""
+"""File of measurements, to which several processes append JSON lines: every line is completely on disk, or not there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the file, with exactly one of these fields."""
 
     layout: int | None = None
-    """The first line: `LAYOUT` of the version that began the file."""
+    """First line: `LAYOUT` of the version that began the file."""
     run: Run | None = None
     """A run, or its present state."""
     measurement: Measurement | None = None
@@ -42,7 +42,7 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 def decoded(text: bytes) -> tuple[list[Line], list[str]]:
-    """The readable and plausible lines of `text`, and the faults of the others."""
+    """Readable and plausible lines of `text`, and the faults of the others."""
     problems: list[str] = []
     try:
         found = _DECODER.decode_lines(text)

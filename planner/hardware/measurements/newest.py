@@ -1,4 +1,4 @@
-"""The measurements that plans use, selected from all stored ones: one of each device and point, boards of others merged by their median.
+"""Measurements that plans use, selected from all stored ones: one of each device and point, boards of others merged by their median.
 
 A board is one device of one machine: the first half of a fingerprint. Imported points of one GPU are compared in two groups of kinds,
 arithmetic and moving of data, because a faulty board is slow in all of a group. A board's place among its peers is the
@@ -36,7 +36,7 @@ class Outlier(NamedTuple):
 
     device: str
     board: str
-    """The first half of its fingerprint."""
+    """First half of its fingerprint."""
     runs: frozenset[str]
     group: str
     ratio: float
@@ -46,7 +46,7 @@ class Outlier(NamedTuple):
 
 
 def board_of(one: Measurement) -> str:
-    """The board that measured a point: the first half of its fingerprint."""
+    """Board that measured a point: the first half of its fingerprint."""
     return one.fingerprint.partition("-")[0]
 
 
@@ -142,7 +142,7 @@ def newest(points: Iterable[Measurement]) -> tuple[Measurement, ...]:
 
 
 def newest_of_boards(points: Iterable[Measurement]) -> list[Measurement]:
-    """The best of each device, point and board."""
+    """Best of each device, point and board."""
     return [one for _, one in _best(points).values()]
 
 
@@ -162,5 +162,5 @@ def _best(points: Iterable[Measurement]) -> dict[tuple[str, str, str], tuple[Ran
 
 
 def believed_until() -> str:
-    """The latest time that is accepted, in the form of measurements."""
+    """Latest time that is accepted, in the form of measurements."""
     return (dt.datetime.now(dt.UTC) + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")

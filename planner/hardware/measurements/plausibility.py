@@ -31,7 +31,7 @@ _STREAMING = ("copy", "triad", "read", "gemv", "attention-decode", "attention-pa
 
 
 def implausibility(point: Measurement, gpu: Gpu) -> str:
-    """Reason why `gpu` cannot have reached `point`, with both figures; '' where it can, or its limit is not known."""
+    """Reason why `gpu` cannot have reached `point`, with both figures; '' if it can, or its limit is not known."""
     value = point.value
     if value is None:
         return ""

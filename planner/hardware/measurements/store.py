@@ -43,12 +43,12 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The store in `folder`, which need not exist."""
+        """Store in `folder`, which need not exist."""
         return cls(folder / FILE_NAME)
 
     @property
     def path(self) -> Path | None:
-        """The file; None when everything is kept in memory."""
+        """File; None when everything is kept in memory."""
         return self._result.path if self._file is not None else None
 
     @property
@@ -193,7 +193,7 @@ class Store:
         return f"{self.path}: {unreadable_text(self._damage)}"
 
     def _catch_up(self, file: LineFile) -> None:
-        """Raises `OSError` for a file that cannot be read now, or is of a later version."""
+        """Raise `OSError` for a file that cannot be read now, or is of a later version."""
         replaced, text = file.read_new()
         if replaced:
             self._clear()

@@ -17,12 +17,12 @@ Rate = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The price of one model at one provider, in dollars per million tokens."""
+    """Price of one model at one provider, in dollars per million tokens."""
 
     name: str
     provider: str
     model: str = ""
-    """The catalogue's name of the model; empty for a model that is only sold by the token."""
+    """Catalogue's name of the model; empty for a model that is only sold by the token."""
     input_usd_per_million: Rate
     cached_usd_per_million: Rate | None = None
     """Price of input in the provider's cache; None: billed as other input."""
@@ -40,7 +40,7 @@ class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_api_prices(folder: Path, own: Path) -> tuple[ApiPrice, ...]:
-    """The prices of the optional folder `own`, then the shipped ones; raises `UserError` with one problem per fault."""
+    """Prices of the optional folder `own`, then the shipped ones; raises `UserError` with one problem per fault."""
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 
@@ -51,7 +51,7 @@ def load_api_prices(folder: Path, own: Path) -> tuple[ApiPrice, ...]:
 
 
 def api_price(prices: Sequence[ApiPrice], name: str) -> ApiPrice:
-    """The price called `name`, by its own name or 'provider/name', in any letter case; raises `UserError` with the nearest names."""
+    """Price called `name`, by its own name or 'provider/name', in any letter case; raises `UserError` with the nearest names."""
     for price in prices:
         if name.casefold() in {price.name.casefold(), f"{price.provider}/{price.name}".casefold()}:
             return price
@@ -60,7 +60,7 @@ def api_price(prices: Sequence[ApiPrice], name: str) -> ApiPrice:
 
 
 def price_of_model(prices: Sequence[ApiPrice], model: str) -> ApiPrice | None:
-    """The cheapest price of the catalogue's `model`, weighing three parts of input and one of output; None where nobody sells it."""
+    """Cheapest price of the catalogue's `model`, weighing three parts of input and one of output; None where nobody sells it."""
     known = [price for price in prices if price.model == model]
     return min(known, key=lambda price: 3 * price.input_usd_per_million + price.output_usd_per_million, default=None)
 

@@ -27,19 +27,19 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """One provider of the catalogue, and the meaning of its names."""
 
     cloud: str
-    """The provider's folder in the catalogue."""
+    """Provider's folder in the catalogue."""
     provider: str
-    """The provider's name among the offers."""
+    """Provider's name among the offers."""
     home: str | None = None
-    """The region whose price is used where the instance is offered there; None: the cheapest."""
+    """Region whose price is used where the instance is offered there; None: the cheapest."""
     accelerators: dict[str, str] = {}
     """AcceleratorName -> GPU; has precedence over the table for all providers."""
     part: str | None = None
     """Regular expression of an instance's name, with the group `part`, and `tier` where the name states it."""
     parts: dict[str, str] = {}
-    """The group `part`, alone or with the memory of one GPU ('RTX_4090 24GB') -> GPU; when given, AcceleratorName is not read."""
+    """Group `part`, alone or with the memory of one GPU ('RTX_4090 24GB') -> GPU; when given, AcceleratorName is not read."""
     tiers: dict[str, str] = {}
-    """The group `tier` -> tier of the offer."""
+    """Group `tier` -> tier of the offer."""
     machines: dict[str, tuple[str, int]] = {}
     """Instance whose host (the name up to '+') and GPUs are priced in separate rows -> AcceleratorName and count of the GPUs."""
     memory_is_total: bool = False
@@ -81,7 +81,7 @@ class CataloguedOffers(msgspec.Struct):
 
 
 def load_price_catalogue(path: Path, gpus: GpuCatalogue) -> PriceCatalogue:
-    """The catalogue described in `path`; raises `UserError` with one problem per fault, including unknown GPUs."""
+    """Catalogue described in `path`; raises `UserError` with one problem per fault, including unknown GPUs."""
     catalogue = read_struct(PriceCatalogue, read_toml(path), str(path))
     problems = []
     tables = [catalogue.accelerators, *(table for one in catalogue.provider for table in (one.accelerators, one.parts))]
@@ -106,7 +106,7 @@ def catalogued_offers(
     as_of: str,
     source: str,
 ) -> CataloguedOffers:
-    """The offers in `text`; raises `UnusablePrices` for another table. `known` offers name the GPU of an instance."""
+    """Offers in `text`; raises `UnusablePrices` for another table. `known` offers name the GPU of an instance."""
     found = CataloguedOffers()
     rows = list(read_rows(text, found.unusable))
     by_instance = {(offer.instance, offer.gpus): offer for offer in known if offer.provider == provider.provider}
@@ -166,7 +166,7 @@ def _memory_gib(row: Row, provider: CataloguedProvider) -> int | None:
 def _offer(
     rows: list[Row], provider: CataloguedProvider, gpu: Gpu, by_instance: Mapping[tuple[str, int], Offer], as_of: str, source: str
 ) -> Offer | None:
-    """One instance in its home region, else in the cheapest; None when no region has a plausible price."""
+    """One instance in its home region, else in the cheapest; None if no region has a plausible price."""
     plausible = _plausible(rows, provider)
     priced = {row.region: row for row in sorted(plausible, key=lambda row: -(row.price or 0.0)) if row.price}
     region = _region(plausible, priced, provider.home)
@@ -206,7 +206,7 @@ def _offer(
 
 
 def _plausible(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
-    """The rows whose list price is not the price of a commitment."""
+    """Rows whose list price is not the price of a commitment."""
     dearest = max((row.price for row in rows if row.price), default=0.0)
 
     def of_a_commitment(row: Row) -> bool:
@@ -223,7 +223,7 @@ def _flat_spot(rows: list[Row]) -> bool:
 
 
 def _region(plausible: list[Row], priced: Mapping[str, Row], home: str | None) -> str | None:
-    """The home region if it has a list price, else the cheapest with a list price, else the cheapest on the spot market."""
+    """Home region if it has a list price, else the cheapest with a list price, else the cheapest on the spot market."""
     if home in priced:
         return home
     if priced:

@@ -76,7 +76,7 @@ def _over(within_s: float, *, begun: bool) -> str:
 
 
 def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetched:
-    """The file at the first of `urls` that answers before `until_s`; raises the `UnusablePrices` of the first of them."""
+    """File at the first of `urls` that answers before `until_s`; raises the `UnusablePrices` of the first of them."""
     wrong: UnusablePrices | None = None
     for url in urls:
         if wrong and time.monotonic() >= until_s:
@@ -89,7 +89,7 @@ def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetche
 
 
 def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
-    """The text at `url` (http, https, file); raises `UnusablePrices` for every failure."""
+    """Text at `url` (http, https, file); raises `UnusablePrices` for every failure."""
     try:
         answer = read_url(url, within_s=timeout_s, most_bytes=LARGEST_BYTES)
     except NoAnswerError as error:

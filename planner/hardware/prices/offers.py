@@ -88,7 +88,7 @@ def load_own_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
 
 def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer, ...]:
-    """The shipped offers, where those of every provider in `own` are replaced."""
+    """Shipped offers, where those of every provider in `own` are replaced."""
     replaced = {offer.provider for offer in own}
     return (*(offer for offer in shipped if offer.provider not in replaced), *own)
 
@@ -141,7 +141,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes(before: Iterable[Offer], after: Iterable[Offer]) -> Iterator[Change]:
-    """The changes from `before` to `after`, by instance, GPU and tier; the largest relative change of price first."""
+    """Changes from `before` to `after`, by instance, GPU and tier; the largest relative change of price first."""
 
     def by_identity(offers: Iterable[Offer]) -> dict[tuple[str, str, int, str], Offer]:
         cheapest_last = sorted(offers, key=lambda offer: -(offer.on_demand_usd_per_h or 0.0))
@@ -173,7 +173,7 @@ def _prices(offer: Offer) -> tuple[float | None, float | None]:
 
 
 def share_of_change(change: Change) -> float | None:
-    """Relative change of the list price; None where one of the two is not known."""
+    """Relative change of the list price; None if one of the two is not known."""
     before, after = change.on_demand_before_usd_per_h, change.on_demand_usd_per_h
     return after / before - 1 if before and after else None
 
@@ -208,7 +208,7 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Wri
 
 
 def as_toml(offers: Sequence[Offer]) -> str:
-    """The offers as TOML, with keys that all of them share under [defaults]."""
+    """Offers as TOML, with keys that all of them share under [defaults]."""
     import tomlkit
 
     tables = [msgspec.to_builtins(offer) for offer in offers]

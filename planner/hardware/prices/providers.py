@@ -41,7 +41,7 @@ def nearest_providers(name: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The network between nodes of some instance types."""
+    """Network between nodes of some instance types."""
 
     instances: list[Name]
     """Names of instances, with * and ?."""
@@ -94,15 +94,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: str = ""
 
     def kind_of(self, offer: Offer) -> Kind:
-        """The kind of `offer`, which may be that of its tier."""
+        """Kind of `offer`, which may be that of its tier."""
         return self.tier_kinds.get(offer.tier, self.kind)
 
     def network_of(self, instance: str) -> NodeNetwork | None:
-        """Network between nodes of `instance`; None where it is not known."""
+        """Network between nodes of `instance`; None if it is not known."""
         return next((one for one in self.network if any(matches(instance, name) for name in one.instances)), None)
 
     def countries_of(self, region: str) -> frozenset[str]:
-        """The country of `region`; all countries of the provider where the offer names no single one; empty: not known."""
+        """Country of `region`; all countries of the provider where the offer names no single one; empty: not known."""
         for pattern, country in self.regions.items():
             if matches(region, pattern):
                 return frozenset([country])

@@ -29,13 +29,13 @@ State = Literal["written", "would be written", "older", "own file", "failed", "n
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one provider's prices."""
+    """Outcome for one provider's prices."""
 
     provider: str
     url: str
     state: State
     detail: str = ""
-    """Reason why nothing was written, and which offers stay in use; empty where something was written."""
+    """Reason why nothing was written, and which offers stay in use; empty if something was written."""
     as_of: str | None = None
     """ISO date of the prices: of the file where its server states it, else of the day it was read."""
     file: str | None = None
@@ -51,11 +51,11 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferFolder(msgspec.Struct, frozen=True):
-    """The existing offers, and the folder for new ones."""
+    """Existing offers, and the folder for new ones."""
 
     shipped: Sequence[Offer]
     current: Sequence[Offer]
-    """The offers in use: shipped ones, or the user's in their place."""
+    """Offers in use: shipped ones, or the user's in their place."""
     folder: Path
     gpus: GpuCatalogue
     fewer: bool = False
@@ -63,7 +63,7 @@ class OfferFolder(msgspec.Struct, frozen=True):
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
-    """The providers with these names; without names, all that are regenerated daily. Raises `UserError`."""
+    """Providers with these names; without names, all that are regenerated daily. Raises `UserError`."""
     if not names:
         return tuple(one for one in catalogue.provider if not one.kept_by_hand)
     by_name = {name.casefold(): one for one in catalogue.provider for name in (one.cloud, one.provider)}
@@ -185,7 +185,7 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
 
 
 def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
-    """Shortfall of `new` offers compared with the market in `in_use`; empty where there is none."""
+    """Shortfall of `new` offers compared with the market in `in_use`; empty if there is none."""
     before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
     if len(before & now) >= LEAST_SHARE * len(before):
         return ""

@@ -35,7 +35,7 @@ class BenchRequest:
     """Points to measure, the interpreter, and the journal."""
 
     state: Path
-    """The state folder."""
+    """State folder."""
     suite: str = "quick"
     device: str = "auto"
     """'cpu', 'cuda:N', or 'auto': the first GPU that the interpreter's torch can use, else the CPU."""
@@ -64,7 +64,7 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The start of measuring."""
+    """Start of measuring."""
 
     run: str
     suite: str
@@ -76,7 +76,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class PointStarted:
-    """The start of a point."""
+    """Start of a point."""
 
     point: Point
 
@@ -95,7 +95,7 @@ class PointProgress:
 
 @dataclass(frozen=True, slots=True)
 class RoundDone:
-    """The end of a round of a point that will be measured again later."""
+    """End of a round of a point that will be measured again later."""
 
     point: Point
     number: int
@@ -121,7 +121,7 @@ class PointSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRestarted:
-    """The replacement of a worker that ended early; the point it broke on was sent as `PointDone` before."""
+    """Replacement of a worker that ended early; the point it broke on was sent as `PointDone` before."""
 
     reason: str
     """Description of how the worker ended, and its point."""
@@ -133,7 +133,7 @@ class WorkerRestarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end of a run that completed or was cancelled; its results are in the store, or in memory."""
+    """End of a run that completed or was cancelled; its results are in the store, or in memory."""
 
     state: EndState
     run: str
@@ -147,7 +147,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The end of a run that failed; earlier results are in the store."""
+    """End of a run that failed; earlier results are in the store."""
 
     state: FailureState
     run: str

@@ -110,7 +110,7 @@ class BenchRun:
             self._worker.kill_group()
 
     async def _interpreter(self) -> Interpreter | NoInterpreter | None:
-        """The interpreter; None if the run is stopped before the probe has answered."""
+        """Interpreter; None if the run is stopped before the probe has answered."""
         probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -134,7 +134,7 @@ class BenchRun:
         return journal
 
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
-        """The events of the worker, of another for each that breaks, and the final result."""
+        """Events of the worker, of another for each that breaks, and the final result."""
         last: Finished | Failed | None = None
         broken: progress.Breakdown | None = None
         while last is None:
@@ -174,7 +174,7 @@ class BenchRun:
             close_journal(journal, self._recorder.store.result)
 
     async def _events_from(self, worker: Worker) -> AsyncIterator[Event]:
-        """The events of one worker, until it has closed its pipe or hangs."""
+        """Events of one worker, until it has closed its pipe or hangs."""
         watch = progress.HangWatch(self.request.silence_s)
         lines = protocol.MessageReader()
         self._bye, self._error, self._hung = "", None, ""
@@ -232,7 +232,7 @@ class BenchRun:
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
     def _events_of(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
-        """The events of one message; `measurement`: the stored result."""
+        """Events of one message; `measurement`: the stored result."""
         self._progress.follow(message)
         point = self._progress.points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):

@@ -165,19 +165,19 @@ class RunProgress:
 
 
 def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> protocol.Result:
-    """The result of a point whose worker ended before it could send one."""
+    """Result of a point whose worker ended before it could send one."""
     return protocol.plain_result(point, None, "", {}, "oom" if for_memory else "error", detail)
 
 
 class Breakdown(NamedTuple):
-    """The premature end of a worker."""
+    """Premature end of a worker."""
 
     state: FailureState
     reason: str
 
 
 def how_ended(status: int | None) -> Breakdown:
-    """The end of a process that was not requested, by its exit status."""
+    """End of a process that was not requested, by its exit status."""
     if status in KILLS and status is not None:
         return Breakdown("worker-killed", f"the worker was killed (signal {-status})")
     if status is not None and status < 0:

@@ -57,7 +57,7 @@ class Recorder:
         return measurement
 
     def read(self, message: Message) -> Measurement | None:
-        """The measurement in `message`, if any. Raises `msgspec.ValidationError` for an impossible one."""
+        """Measurement in `message`, if any. Raises `msgspec.ValidationError` for an impossible one."""
         if isinstance(message, Hello):
             self._hello = message
             self.device = self._device_name(message)

@@ -86,7 +86,7 @@ class Worker:
             return False
 
     async def read(self, most_s: float) -> bytes:
-        """The next bytes from the worker; empty when it has closed the pipe. Raises `TimeoutError`."""
+        """Next bytes from the worker; empty if it has closed the pipe. Raises `TimeoutError`."""
         async with asyncio.timeout(most_s):
             return await self._reader.read(1 << 16)
 
@@ -139,7 +139,7 @@ class Worker:
 
 
 def worker_environment(device: str) -> dict[str, str]:
-    """The environment of this process, with variables that have to be set before torch is loaded."""
+    """Environment of this process, with variables that have to be set before torch is loaded."""
     return {**environment_of_others(), **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}
 
 
@@ -150,7 +150,7 @@ WITH_PRODUCTS = ("quick", "standard")
 
 
 def product_options(architecture: Architecture) -> tuple[str, ...]:
-    """The worker's arguments: ('--shapes', '2048x4096x4096', …)."""
+    """Worker's arguments: ('--shapes', '2048x4096x4096', …)."""
     from planner.workload.matrices import product_shapes
 
     return ("--shapes", *(f"{m}x{n}x{k}" for m, n, k in product_shapes(architecture)))

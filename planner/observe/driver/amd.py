@@ -45,7 +45,7 @@ class AmdDevice:
         self.identity = self._identify()
 
     def _identify(self) -> GpuFacts | None:
-        """The identity of a GPU; None where it reports none."""
+        """Identity of a GPU; None if it reports none."""
         uuid, info = self._session.ask("amdsmi_get_gpu_device_uuid", self._handle), self._asked("amdsmi_get_gpu_asic_info")
         if not isinstance(uuid, str):
             return None
@@ -122,7 +122,7 @@ class AmdSession:
 
     @classmethod
     def open(cls) -> Self:
-        """Open the library; raises `NvmlError` where it does not start."""
+        """Open the library; raises `NvmlError` if it does not start."""
         try:
             import amdsmi  # type: ignore[import-not-found,unused-ignore]  # an extra
 
@@ -132,7 +132,7 @@ class AmdSession:
         return cls(amdsmi)
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """The answer of one call; None where the library has no such function or refuses."""
+        """Answer of one call; None if the library has no such function or refuses."""
         routine: Callable[..., Any] | None = getattr(self.module, function, None)
         try:
             return routine(*arguments) if routine is not None else None

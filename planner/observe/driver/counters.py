@@ -149,7 +149,7 @@ HEALTH_QUERIES = (
 """Counters of failing memory, read with the slow ones."""
 
 POWER_USAGE = single("power", "nvmlDeviceGetPowerUsage", "power_w", lambda milliwatts: milliwatts / 1e3)
-"""The older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""
+"""Older power call: instantaneous up to compute capability 8.0 (GA100), an average over one second after it."""
 
 FAST_FIELDS = (Field(186, "power_w", 1e-3), Field(185, "power_average_w", 1e-3))
 

@@ -23,7 +23,7 @@ class NvmlDevice:
         self._nvml = nvml
         self.index = index
         self.identity: GpuFacts | None = None
-        """Facts that do not change while the driver runs; None where the GPU never answered."""
+        """Facts that do not change while the driver runs; None if the GPU never answered."""
         self.state: CapabilityState = "ok"
         """'ok', or the reason why it cannot be read now."""
         self.capabilities: dict[str, CapabilityState] = {}
@@ -66,7 +66,7 @@ class NvmlDevice:
         )
 
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
-        """The answer to one NVML call, or None with the reason stored; a counter that the GPU lacks is not read again."""
+        """Answer to one NVML call, or None with the reason stored; a counter that the GPU lacks is not read again."""
         if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:
@@ -145,12 +145,12 @@ class NvmlDevice:
         return self.capabilities["GPM"]
 
     def mig_profiles(self) -> tuple[str, ...] | None:
-        """Profiles of the present slices; None when the GPU is not sliced."""
+        """Profiles of the present slices; None if the GPU is not sliced."""
         self._read_mig_mode()
         return self._slices.profiles if self.mig_enabled else None
 
     def power_limit_w(self) -> float | None:
-        """The power limit in force; None where the driver does not report it."""
+        """Power limit in force; None if the driver does not report it."""
         limit: float | None = self._query(counters.POWER_LIMIT).values.get("power_limit_w")
         return limit
 

@@ -21,7 +21,7 @@ import msgspec
 
 import planner
 from planner.observe.driver.messages import ListedProcesses, Question, Reply
-from planner.observe.driver.nvml import NVML_DETAILS, NvmlState, library_found
+from planner.observe.driver.nvml import NVML_DETAILS, NvmlState, library_installed
 
 START = (
     "import os, sys; os.write(1, b'\\n'); sys.path[:] = sys.argv[2:]; "
@@ -43,7 +43,7 @@ AMD_MODULE = Path("/sys/module/amdgpu")
 """Folder that exists while the kernel's driver of AMD is loaded."""
 
 
-def amd_found() -> bool:
+def amd_available() -> bool:
     """True if AMD's driver is loaded and its `amdsmi` installed, which is not imported."""
     return AMD_MODULE.exists() and importlib.util.find_spec("amdsmi") is not None
 
@@ -75,7 +75,7 @@ class Driver:
     def start(cls, silence_s: float = SILENCE_S) -> Self:
         """Start the process, without waiting for the driver; raises `DriverError` without a driver."""
         cls._stuck[:] = [one for one in cls._stuck if one.poll() is None]
-        if not library_found() and not amd_found():
+        if not library_installed() and not amd_available():
             raise DriverError("no driver")
         if cls._stuck:
             raise DriverError("not answering", f"{NVML_DETAILS['not answering']}: process {cls._stuck[0].pid} still waits for it")
@@ -121,7 +121,7 @@ class Driver:
         self._opened = True
 
     def _reply(self) -> Reply:
-        """The next reply; empty lines, which only show that the process lives, are skipped."""
+        """Next reply; empty lines, which only show that the process lives, are skipped."""
         until_s = time.monotonic() + TOTAL_S
         while (left_s := until_s - time.monotonic()) > 0:
             line = self._line(min(self._silence_s + LATER_S, left_s))
@@ -130,7 +130,7 @@ class Driver:
         raise self._silent(TOTAL_S)
 
     def _line(self, within_s: float) -> bytes:
-        """The next line; raises `DriverError` after `within_s` seconds of silence."""
+        """Next line; raises `DriverError` after `within_s` seconds of silence."""
         poll = select.poll()
         poll.register(self._said, select.POLLIN)
         until_s = time.monotonic() + within_s

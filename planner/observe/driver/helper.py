@@ -16,7 +16,7 @@ import msgspec
 from planner.observe.driver.amd import AmdDevice, AmdSession
 from planner.observe.driver.device import NvmlDevice
 from planner.observe.driver.messages import GpuFacts, Question, Reply
-from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure, library_found
+from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure, library_installed
 from planner.observe.driver.processes import ProcessTable
 from planner.observe.snapshot import DeviceSnapshot
 
@@ -87,7 +87,7 @@ def main(limit_s: float) -> None:
 
     send()
     try:
-        with (DriverSession if library_found() else AmdSession).open() as session:
+        with (DriverSession if library_installed() else AmdSession).open() as session:
             table = ProcessTable()
             send(msgspec.json.encode(Reply("ready", session.ready)))
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,4 +1,4 @@
-"""The slices of a multi-instance GPU, listed with every slow reading, because an administrator may change them at any time."""
+"""Slices of a multi-instance GPU, listed with every slow reading, because an administrator may change them at any time."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Nvml:
             raise NvmlError("error", None, function) from None
 
     def text(self, function: str, *arguments: Any) -> str | None:
-        """A string from the driver; None when it returns none."""
+        """A string from the driver; None if it returns none."""
         try:
             answer = self.call(function, *arguments)
         except NvmlError:
@@ -130,7 +130,7 @@ class Nvml:
 
     @property
     def cuda_version(self) -> str | None:
-        """The newest CUDA version that the driver supports: '12.8'."""
+        """Newest CUDA version that the driver supports: '12.8'."""
         try:
             version = int(self.call("nvmlSystemGetCudaDriverVersion"))
         except NvmlError:
@@ -185,7 +185,7 @@ def _finite(value: float) -> float | CapabilityState:
     return value if math.isfinite(value) else "not supported"
 
 
-def library_found() -> bool:
+def library_installed() -> bool:
     """True if the driver's library is installed, without calling it."""
     import ctypes
 

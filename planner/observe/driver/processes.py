@@ -23,7 +23,7 @@ NO_INSTANCE = 0xFFFFFFFF
 """Instance of a process on a GPU that is not sliced."""
 
 Ask = Callable[[ListedKind], list[Any] | None]
-"""Kind of process -> the driver's records, None when it returns none."""
+"""Kind of process -> the driver's records, None if it returns none."""
 
 
 class ProcessTable:
@@ -69,7 +69,7 @@ def _name(folder: Path) -> str:
 
 
 def _command(folder: Path) -> str:
-    """The command line; for a process without one its name, as ps shows it."""
+    """Command line; for a process without one its name, as ps shows it."""
     words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     text = " ".join(word.decode(errors="replace") for word in words)
     return text[:LONGEST_COMMAND] or f"[{_name(folder)}]"

@@ -53,7 +53,7 @@ class GpmRing:
         """Time covered by the current averages."""
 
     def read(self) -> tuple[dict[str, float], dict[str, str]]:
-        """The averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.
+        """Averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.
 
         A second call within a tenth of a second repeats the last averages: the hardware refreshes no faster.
         """
@@ -88,6 +88,6 @@ class GpmRing:
 
 
 def split_states(values: Mapping[str, float | CapabilityState]) -> tuple[dict[str, float], dict[str, str]]:
-    """The numbers among `values`, and the reasons of the others."""
+    """Numbers among `values`, and the reasons of the others."""
     numbers = {field: value for field, value in values.items() if not isinstance(value, str)}
     return numbers, {field: REASON_TEXTS[value] for field, value in values.items() if isinstance(value, str)}

@@ -117,7 +117,7 @@ def _figure(answer: Answer | UserError, quantity: Quantity) -> Figure | None:
 
 
 class Estimates(Protocol):
-    """The part of a planning session that a comparison needs."""
+    """Part of a planning session that a comparison needs."""
 
     def estimate(self, requests: Sequence[Request]) -> list[Answer | UserError]:
         """One answer per request, in order."""

@@ -26,7 +26,7 @@ class Contents:
 
     @cached_property
     def text(self) -> str:
-        """The bytes as UTF-8, without a byte order mark."""
+        """Bytes as UTF-8, without a byte order mark."""
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -34,7 +34,7 @@ class Contents:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the text."""
+        """Lines of the text."""
         return self.text.splitlines()
 
     @cached_property
@@ -49,7 +49,7 @@ class Contents:
 
     @cached_property
     def json(self) -> Any:
-        """The JSON document; for a file with one object per line, a list of them. Infinity and NaN, which Python writes, are accepted."""
+        """JSON document; for a file with one object per line, a list of them. Infinity and NaN, which Python writes, are accepted."""
         try:
             found = self._decoded()
         except RecursionError:
@@ -73,7 +73,7 @@ class Contents:
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
-        """The JSON objects of the file: the single one, or those of its list or lines; empty for a file that is not JSON."""
+        """JSON objects of the file: the single one, or those of its list or lines; empty for a file that is not JSON."""
         if not self.is_json:
             return []
         listed = self.json if isinstance(self.json, list) else [self.json]
@@ -99,7 +99,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[Quantity, float]
     """Quantity of an answer -> value in SI; latencies are means over requests."""
     taken_at: str = ""
-    """UTC or local time as in the file; empty where it has none."""
+    """UTC or local time as in the file; empty if it has none."""
     notes: tuple[str, ...] = ()
     """Remarks on figures that the file counts differently."""
 
@@ -137,7 +137,7 @@ class Reader:
     recognises: Callable[[Contents], bool]
     """True if a file has this format; never raises for complete text."""
     read: Callable[[Contents], Read]
-    """The results of a file of this format. Raises `UserError` for one that lacks a required part."""
+    """Results of a file of this format. Raises `UserError` for one that lacks a required part."""
     looks_like: str
     """Name or beginning of its file, for a message about a file that no reader recognises."""
 
@@ -148,7 +148,7 @@ def each_object(result: Callable[[dict[str, Any]], Result]) -> Callable[[Content
 
 
 def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | None:
-    """The number at `path` in nested JSON objects times `scale`; None where it is absent, not finite, or no number."""
+    """Number at `path` in nested JSON objects times `scale`; None if it is absent, not finite, or no number."""
     found: Any = given
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -158,7 +158,7 @@ def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | 
 
 
 def known(**values: float | None) -> dict[Any, float]:
-    """The values that are known and above 0, because tools write 0 for unmeasured ones."""
+    """Values that are known and above 0, because tools write 0 for unmeasured ones."""
     return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
@@ -174,12 +174,12 @@ def number_or_text(text: str) -> float | str:
 
 
 def whole(value: float | None) -> int | None:
-    """`value` as a whole number of at least 1; None where it is less."""
+    """`value` as a whole number of at least 1; None if it is less."""
     return round(value) if value is not None and value >= 0.5 else None
 
 
 def stated(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value."""
+    """Fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None and value != ""}
 
 
@@ -194,7 +194,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: further settings; `name`: by default that of the load."""
+    """Result of a service under the load `given`; `fields`: further settings; `name`: by default that of the load."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | stated(weight_dtype=named_format(model)) | dict(given)

@@ -19,7 +19,7 @@ ENDINGS = frozenset({".json", ".jsonl", ".csv", ".md", ".txt", ".log", ".out"})
 """Endings of files that are examined in a folder; a file that is named is read whatever its ending."""
 MOST_FILES = 10_000
 MOST_ENTRIES = 200_000
-"""Most files and folders inside a folder that are examined, whatever their ending."""
+"""Maximum number of files and folders inside a folder that are examined, whatever their ending."""
 MOST_FILE_BYTES = 1 << 28
 MOST_WEB_BYTES = 64 << 20
 WEB_S = 60.0
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 def sources(given: str) -> Iterator[Source]:
-    """The files that `given` names, in the order of their names; raises `UserError` for what cannot be read."""
+    """Files that `given` names, in the order of their names; raises `UserError` for what cannot be read."""
     if given.startswith("hf://"):
         yield from _of_dataset(given)
     elif "://" in given:

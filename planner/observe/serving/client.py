@@ -23,7 +23,7 @@ WORDS = TEXT.split()
 
 
 @dataclass(slots=True)
-class Timed:
+class TimedRequest:
     """One request: times on one clock, in seconds, and tokens."""
 
     due_s: float
@@ -84,7 +84,7 @@ class Client:
         chance = random.Random(f"{self.run}/{self.seed}/{number}")  # noqa: S311  # words, no secrets
         return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
 
-    async def timed(self, number: int, due_s: float) -> Timed:
+    async def timed(self, number: int, due_s: float) -> TimedRequest:
         """Send request `number` and read its answer; the result names a failure."""
         clock = asyncio.get_running_loop().time
         body = {
@@ -96,7 +96,7 @@ class Client:
             "stream_options": {"include_usage": True},
             **self.options,
         }
-        found = Timed(due_s, clock())
+        found = TimedRequest(due_s, clock())
         try:
             async for at_s, line in lines(self.address, "/completions", body, self.headers, TIMEOUT_S):
                 if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
@@ -111,7 +111,7 @@ class Client:
         return found
 
 
-def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
+def _note(found: TimedRequest, at_s: float, event: dict[str, Any]) -> None:
     """Record the time of a stream's event with a token, and its counts of tokens.
 
     A token may have no text yet (the first bytes of a character); an event that only ends the answer has no token.
@@ -131,7 +131,7 @@ def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
 
 
 async def served_model(address: Address, key: str = "") -> str:
-    """The first model that the server lists; raises `ServerRefusedError`."""
+    """First model that the server lists; raises `ServerRefusedError`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     text = b"".join([line async for _, line in lines(address, "/models", None, headers, MODELS_S)])
     try:

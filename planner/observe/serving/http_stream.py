@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """The parts of an http or https address; raises `ValueError` for anything else."""
+    """Parts of an http or https address; raises `ValueError` for anything else."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
@@ -101,7 +101,7 @@ async def _head(reader: asyncio.StreamReader, until_s: float) -> tuple[int, dict
 
 
 async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s: float) -> AsyncIterator[bytes]:
-    """The body in the parts in which it arrives, by chunks, by its length, or to the end of the connection."""
+    """Body in the parts in which it arrives, by chunks, by its length, or to the end of the connection."""
     read = 0
     if "chunked" in fields.get("transfer-encoding", "").lower():
         while size := _size(await _within(reader.readline(), until_s)):
@@ -119,7 +119,7 @@ async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s:
 
 
 def _size(line: bytes) -> int:
-    """Bytes of a chunk, from the line before it; raises `ServerRefusedError` where the connection ended instead."""
+    """Bytes of a chunk, from the line before it; raises `ServerRefusedError` if the connection ended instead."""
     if not line.strip():
         raise ServerRefusedError("ended the connection in the middle of an answer")
     return int(line.split(b";")[0], 16)

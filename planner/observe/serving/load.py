@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from planner.observe.results.result import Result, known, stated
-from planner.observe.serving.client import Client, Timed
+from planner.observe.serving.client import Client, TimedRequest
 from planner.observe.serving.http_stream import ServerRefusedError
 
 Loop = Literal["closed", "open"]
-Send = Callable[[int, float], Coroutine[Any, Any, Timed]]
+Send = Callable[[int, float], Coroutine[Any, Any, TimedRequest]]
 TOOL = "gpu-planner bench serve"
 WARM = 3
 """Requests before anything is timed: they trigger compilation, and show how many tokens a word has."""
@@ -53,15 +53,15 @@ async def warmed(client: Client, input_tokens: int) -> Client:
     return client
 
 
-async def run_point(client: Client, point: Point) -> list[Timed]:
+async def run_point(client: Client, point: Point) -> list[TimedRequest]:
     """All requests of one load, in the order in which they were sent."""
     if point.loop == "closed":
         return await _closed(client.timed, point)
     return await _open(client.timed, point, client.seed)
 
 
-async def _closed(one: Send, point: Point) -> list[Timed]:
-    clock, left, found = asyncio.get_running_loop().time, iter(range(point.requests)), dict[int, Timed]()
+async def _closed(one: Send, point: Point) -> list[TimedRequest]:
+    clock, left, found = asyncio.get_running_loop().time, iter(range(point.requests)), dict[int, TimedRequest]()
 
     async def again() -> None:
         for number in left:
@@ -71,7 +71,7 @@ async def _closed(one: Send, point: Point) -> list[Timed]:
     return [found[number] for number in sorted(found)]
 
 
-async def _open(one: Send, point: Point, seed: int) -> list[Timed]:
+async def _open(one: Send, point: Point, seed: int) -> list[TimedRequest]:
     """Requests with Poisson arrivals: exponential gaps, from a fixed seed."""
     chance, clock, tasks = random.Random(seed), asyncio.get_running_loop().time, []  # noqa: S311  # arrivals, no secrets
     due_s = clock()
@@ -82,7 +82,7 @@ async def _open(one: Send, point: Point, seed: int) -> list[Timed]:
     return list(await asyncio.gather(*tasks))
 
 
-def result_of(point: Point, found: list[Timed], model: str, taken_at: str) -> Result:
+def result_of(point: Point, found: list[TimedRequest], model: str, taken_at: str) -> Result:
     """Result of one load: means over the requests that were answered. Raises `ValueError` where none was."""
     good = [one for one in found if not one.failure and one.last_s is not None]
     if not good:
@@ -116,7 +116,7 @@ def settings_of(point: Point, model: str, input_tokens: int | None, output_token
     return {"task": "serve"} | stated(model=model, input_tokens=input_tokens, output_tokens=output_tokens) | loaded
 
 
-def _notes(point: Point, found: list[Timed], good: list[Timed]) -> list[str]:
+def _notes(point: Point, found: list[TimedRequest], good: list[TimedRequest]) -> list[str]:
     failed = [one for one in found if one.failure]
     notes = (
         [f"{len(failed)} of {len(found)} requests failed and are not counted in any figure: {failed[0].failure}"] if failed else []

@@ -88,7 +88,7 @@ def snapshot_of(
 
 
 def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
-    """The text at `url`; raises `UserError` naming the option that `url` was given with."""
+    """Text at `url`; raises `UserError` naming the option that `url` was given with."""
     given = url.partition("?")[0]
     if not url.startswith(("http://", "https://")):
         raise UserError(Problem(option, "", f"{given!r} is not an address; it has to begin with http:// or https://."))
@@ -99,7 +99,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 
 class _Seen:
-    """The labels, reasons and values that the samples give for one GPU or slice."""
+    """Labels, reasons and values that the samples give for one GPU or slice."""
 
     __slots__ = ("labels", "reasons", "values")
 
@@ -116,7 +116,7 @@ class _Seen:
 
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
-    """The GPUs that appear in the samples, by host, then by index, then by name."""
+    """GPUs that appear in the samples, by host, then by index, then by name."""
     seen = _seen_in(samples)
     parts: dict[Gpu, list[Place]] = {}
     for place in seen:
@@ -133,7 +133,7 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
 
 
 def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
-    """The labels, reasons and values of each GPU and slice, in the order of the samples."""
+    """Labels, reasons and values of each GPU and slice, in the order of the samples."""
     found: dict[Place, _Seen] = {}
     for name, labels, value in samples:
         place = place_of(labels)
@@ -170,7 +170,7 @@ def is_reading(value: float) -> bool:
 
 @lru_cache(maxsize=256)
 def meaning_of(name: str) -> Meaning | None:
-    """The field that the metric `name` fills; None for a metric that is not shown."""
+    """Field that the metric `name` fills; None for a metric that is not shown."""
     for prefix, known in _meanings():
         if name.startswith(prefix):
             return known.get(name.removeprefix(prefix))
@@ -196,7 +196,7 @@ def place_of(labels: Mapping[str, str]) -> Place | None:
 
 
 def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
-    """The first of the labels `names` that is not empty, else empty."""
+    """First of the labels `names` that is not empty, else empty."""
     for name in names:
         if text := labels.get(name):
             return text
@@ -218,7 +218,7 @@ def _joined(gpus: Iterable[Gpu]) -> dict[Gpu, Gpu]:
 
 
 def number_of(label: str) -> int | None:
-    """The number that `label` writes in decimal digits; None for another text, and for more digits than GPUs are counted with."""
+    """Number that `label` writes in decimal digits; None for another text, and for more digits than GPUs are counted with."""
     return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
 
 

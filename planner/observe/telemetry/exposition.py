@@ -1,4 +1,4 @@
-"""The Prometheus text format (version 0.0.4): writing snapshots in it, and reading its samples.
+"""Prometheus text format (version 0.0.4): writing snapshots in it, and reading its samples.
 
 Names follow the format's own conventions: base units as a suffix, shares of 1 as `_ratio`, running totals as `_total`.
 A value that is not known has no line.
@@ -100,7 +100,7 @@ def _escaped(text: str) -> str:
 
 
 def read_samples(text: str, where: str) -> list[Sample]:
-    """The samples of a text in the format, without other lines; raises `UserError` naming `where` if there are none.
+    """Samples of a text in the format, without other lines; raises `UserError` naming `where` if there are none.
 
     Names and labels may be in UTF-8, as Prometheus 3 writes them.
     """

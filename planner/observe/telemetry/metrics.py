@@ -35,7 +35,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Meaning(NamedTuple):
-    """The snapshot field that a metric fills, and the factor into SI units."""
+    """Snapshot field that a metric fills, and the factor into SI units."""
 
     field: str
     scale: float = 1.0

@@ -62,7 +62,7 @@ class Poller(Telemetry):
         self._hurry()
 
     @property
-    def pace_s(self) -> float:
+    def present_interval_s(self) -> float:
         """The present interval from one reading to the next."""
         return max(self._interval_s, self._slow_interval_s) if self._thinned else self._interval_s
 
@@ -110,7 +110,7 @@ class Poller(Telemetry):
     def stale_for_s(self) -> float | None:
         """Age of the last snapshot when the next one is late by an interval and a half second; else, and while paused, None."""
         latest, now_s = self.latest, time.monotonic()
-        if latest is None or self.paused or now_s <= self._due_s + self.pace_s + LATE_S:
+        if latest is None or self.paused or now_s <= self._due_s + self.present_interval_s + LATE_S:
             return None
         return latest.age_s(now_s)
 
@@ -139,7 +139,7 @@ class Poller(Telemetry):
                             self._driver,
                             host_reader,
                             slow=slow,
-                            interval_s=self.pace_s,
+                            interval_s=self.present_interval_s,
                             processes=listed,
                             state=state,
                             detail=detail,
@@ -177,7 +177,7 @@ class Poller(Telemetry):
     def _rest(self, began_s: float) -> None:
         """Wait for the next tick, or until `stop` or `_hurry` is called."""
         while not (self._stopping or self._at_once):
-            self._due_s = began_s + self.pace_s
+            self._due_s = began_s + self.present_interval_s
             left_s = None if self.paused else self._due_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 break

@@ -1,4 +1,4 @@
-"""The GPUs of a fleet over a window, by Prometheus queries that return one number per GPU and metric.
+"""GPUs of a fleet over a window, by Prometheus queries that return one number per GPU and metric.
 
 The server averages, so the data sent over the network does not grow with the window. Counters of activity and traffic are averaged over all
 readings and divided by the share of the time in use, because they are close to 0 in the rest; clocks are averaged over the readings in use.
@@ -64,7 +64,7 @@ REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 
 """Reasons of power and heat -> their bit: each costs the server a query, which names only the GPUs with such a reason."""
 LEAST_REASON = min(REASON_BITS.values())
 MOST_HOSTS = 200
-"""Most hosts that a query names; if more are held back, it covers all hosts."""
+"""Maximum number of hosts that a query names; if more are held back, it covers all hosts."""
 
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Cost:
 
 
 def read_fleet(server: str, seconds: float, *, match: str = "", cost: Cost | None = None) -> list[FleetGpu]:
-    """The GPUs that the server at address `server` has recorded over the last `seconds`, by host and index.
+    """GPUs that the server at address `server` has recorded over the last `seconds`, by host and index.
 
     `match`: label matchers as in PromQL's braces: 'cluster="a",job=~"dcgm.*"'. Raises `UserError` when the server refuses or has no GPU.
     """
@@ -188,7 +188,7 @@ class _Window:
                     yield (f"held {reason}", name), f"avg by ({self.labels}) ({share}) > 0"
 
     def _windows(self) -> tuple[str, str, str]:
-        """The window in PromQL: all its readings, some of them, and a few."""
+        """Window in PromQL: all its readings, some of them, and a few."""
         seconds = f"{self.seconds:.0f}s"
         return f"[{seconds}]", f"[{seconds}:{self.step_s:.0f}s]", f"[{seconds}:{self.long_step_s:.0f}s]"
 
@@ -219,7 +219,7 @@ class _Window:
 
 
 def _assembled(answers: Mapping[tuple[str, str], list[Reading]], seconds: float) -> list[FleetGpu]:
-    """The GPUs of all hosts, from the answers to every query."""
+    """GPUs of all hosts, from the answers to every query."""
     shares, jobs = dict[tuple[str, str], float](), dict[tuple[str, str], str]()
     counts, held = dict[tuple[str, str], int](), dict[tuple[str, str], dict[str, float]]()
     for (what, _), series in answers.items():

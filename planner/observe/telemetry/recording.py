@@ -55,7 +55,7 @@ class Recorder:
         return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror or error}."))
 
     def _appended(self) -> BinaryIO:
-        """The file, open for appending; a pipe without a reader would block the program."""
+        """File, open for appending; a pipe without a reader would block the program."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         try:
             check_regular(os.fstat(descriptor))
@@ -113,7 +113,7 @@ class Recording:
 
 
 def read_recording(path: Path, name: str | None = None) -> Recording:
-    """The recording at `path` after its older parts; raises `UserError` if it is missing or has no snapshot."""
+    """Recording at `path` after its older parts; raises `UserError` if it is missing or has no snapshot."""
     decoder = msgspec.json.Decoder(Snapshot)
     label = name or f"replay {path.name}"
     snapshots: list[Snapshot] = []
@@ -141,7 +141,7 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
 
 
 def _logged(path: Path, label: str) -> list[Snapshot] | None:
-    """The readings of a log that another tool wrote; None for a recording of this program, or no text."""
+    """Readings of a log that another tool wrote; None for a recording of this program, or no text."""
     with open_file(path) as file:
         head = file.read(LOOKED_AT).lstrip(b"\xef\xbb\xbf \r\n\t")
     if not head or head.startswith(b"{"):
@@ -152,5 +152,5 @@ def _logged(path: Path, label: str) -> list[Snapshot] | None:
 
 
 def read_demo() -> Recording:
-    """The shipped recording, which is composed by hand, not measured."""
+    """Shipped recording, which is composed by hand, not measured."""
     return read_recording(paths.presets_folder() / "recordings" / "demo.jsonl", "demo")

@@ -45,7 +45,7 @@ REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 
 
 def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
-    """The readings of a log in one of these forms; None for other text. Raises `UserError` for a missing column."""
+    """Readings of a log in one of these forms; None for other text. Raises `UserError` for a missing column."""
     head, lines = text[:4096].lstrip("\ufeff \n\r\t"), text.lstrip("\ufeff").splitlines()
     names = head.partition("\n")[0]
     if re.match(r"#\s*(date\s+time\s+)?gpu\s", head, re.IGNORECASE):
@@ -157,7 +157,7 @@ def _device(row: Row) -> DeviceSnapshot:
 
 
 def _number(text: str | None) -> float | None:
-    """The number at the beginning of a cell ('99 %', '[N/A]', '-'); None without one, and for one beyond every counter."""
+    """Number at the beginning of a cell ('99 %', '[N/A]', '-'); None without one, and for one beyond every counter."""
     matched = NUMBER.match(text or "")
     value = float(matched[0]) if matched else math.inf
     return value if math.isfinite(value) else None

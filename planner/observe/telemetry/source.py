@@ -1,4 +1,4 @@
-"""The interface of every source of telemetry: a daemon thread that passes on snapshots until it is stopped or has no more."""
+"""Interface of every source of telemetry: a daemon thread that passes on snapshots until it is stopped or has no more."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Telemetry(ABC):
 
     def __init__(self, on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
         self.latest: Snapshot | None = None
-        """The last snapshot; None before the first."""
+        """Last snapshot; None before the first."""
         self.failure: Exception | None = None
-        """The exception that ended the thread; None while it runs, and after an orderly end."""
+        """Exception that ended the thread; None while it runs, and after an orderly end."""
         self._on_snapshot = on_snapshot
         self._wake = threading.Event()
         self._stopping = False
@@ -62,7 +62,7 @@ class Telemetry(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """The thread's work until `_stopping` is set, with `_paused` and `_wake`; an exception becomes `failure`."""
+        """Work of the thread until `_stopping` is set, with `_paused` and `_wake`; an exception becomes `failure`."""
 
     def _publish(self, snapshot: Snapshot) -> None:
         self.latest = snapshot

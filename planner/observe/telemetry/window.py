@@ -125,7 +125,7 @@ def activity_of(device: DeviceSnapshot) -> float | None:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the known values; None when none is known."""
+    """Mean of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
@@ -166,7 +166,7 @@ def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | 
 
 
 def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
-    """The slices at the end of the window; a slice that an administrator removed meanwhile is not included."""
+    """Slices at the end of the window; a slice that an administrator removed meanwhile is not included."""
     if not readings:
         return []
     found = []

@@ -1,4 +1,4 @@
-"""The lines of a large file, and the unusable ones among them: a few are counted, many are an error."""
+"""Lines of a large file, and the unusable ones among them: a few are counted, many are an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planner.errors import Problem, UserError
 from planner.reading import open_file
 
 LONGEST_LINE = 1 << 22
-"""Most bytes of a line; a request over a million tokens in blocks of 16 has a quarter of that."""
+"""Maximum number of bytes of a line; a request over a million tokens in blocks of 16 has a quarter of that."""
 MOST_BYTES = 8 << 30
 FEW = 0.01
 """Largest share of a file's lines that may be unusable."""
@@ -17,7 +17,7 @@ MOST_LISTED = 5
 
 
 class NumberedLines:
-    """The non-blank lines of the file at `path`, with their numbers; `wrong` counts unusable ones."""
+    """Non-blank lines of the file at `path`, with their numbers; `wrong` counts unusable ones."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

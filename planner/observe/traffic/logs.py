@@ -30,7 +30,7 @@ OUTPUTS = ("completion_tokens", "output_tokens")
 
 
 def read_access_log(path: Path) -> Trace:
-    """The answered POST requests of a text log; raises `UserError`."""
+    """Answered POST requests of a text log; raises `UserError`."""
     lines, builder = NumberedLines(path), TraceBuilder("access log", str(path))
     for number, line in lines:
         matched = ACCESS.match(line)
@@ -60,7 +60,7 @@ def _clock(matched: re.Match[bytes]) -> float:
 
 
 def read_json_log(path: Path) -> Trace:
-    """The requests of a log of JSON objects; raises `UserError`."""
+    """Requests of a log of JSON objects; raises `UserError`."""
     lines, builder = NumberedLines(path), TraceBuilder("JSON access log", str(path))
     cached = False
     for number, line in lines:

@@ -50,7 +50,7 @@ def is_page(text: str) -> bool:
 
 
 class MetricsPage:
-    """The metrics of one page, those of all ranks and models added up."""
+    """Metrics of one page, those of all ranks and models added up."""
 
     def __init__(self, path: Path) -> None:
         samples = read_samples(read_text(path), str(path))
@@ -85,7 +85,7 @@ class MetricsPage:
                 self.totals[name] += sample.value
 
     def total(self, name: str) -> float | None:
-        """The metric `name` over all labels; None where the page lacks it."""
+        """Metric `name` over all labels; None if the page lacks it."""
         return self.totals[name] if name and name in self.totals else None
 
 
@@ -134,7 +134,7 @@ def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
 
 
 def _lengths(first: MetricsPage | None, last: MetricsPage, name: str, passed: Callable[[str], float | None]) -> Lengths | None:
-    """Lengths from a histogram, else the mean from totals; None where the page has neither, or no request arrived."""
+    """Lengths from a histogram, else the mean from totals; None if the page has neither, or no request arrived."""
     count = passed(f"{name}_count")
     if not count:
         total, requests = passed(name), passed(last.engine.requests) or passed(FIRST_TOKENS)
@@ -150,7 +150,7 @@ def _lengths(first: MetricsPage | None, last: MetricsPage, name: str, passed: Ca
 
 
 def _percentile(bounds: Sequence[float], below: Sequence[float], rank: float) -> float | None:
-    """The length that `rank` requests stay below, linear inside a bucket; None in an open last bucket."""
+    """Length that `rank` requests stay below, linear inside a bucket; None in an open last bucket."""
     low = count = 0.0
     for bound, up_to in zip(bounds, below, strict=True):
         if up_to >= rank:

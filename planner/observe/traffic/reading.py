@@ -38,7 +38,7 @@ def read_traffic(paths: Sequence[Path], *, seconds: float | None = None) -> tupl
 
 
 def read_trace(paths: Sequence[Path]) -> Trace:
-    """The requests of the files in one trace; raises `UserError`."""
+    """Requests of the files in one trace; raises `UserError`."""
     traces = []
     for path in paths:
         reader = _reader(path)

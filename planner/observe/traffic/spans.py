@@ -103,5 +103,5 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(facts: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    """The first of `names` that is a number; 64-bit numbers are written as text."""
+    """First of `names` that is a number; 64-bit numbers are written as text."""
     return next((value for name in names if (value := as_number(facts.get(name))) is not None), None)

@@ -36,7 +36,7 @@ def column_places(head: Sequence[str]) -> dict[str, int]:
 
 
 def read_table(path: Path) -> Trace:
-    """The trace in `path`; raises `UserError` naming the columns that are missing."""
+    """Trace in `path`; raises `UserError` naming the columns that are missing."""
     lines = NumberedLines(path)
     rows = _rows(lines)
     _, head = next(rows, (0, list[str]()))
@@ -80,7 +80,7 @@ def _rows(lines: NumberedLines) -> Iterator[tuple[int, list[str]]]:
 
 
 def cells_of(line: bytes) -> list[str]:
-    """The cells of one line of CSV; raises `ValueError`."""
+    """Cells of one line of CSV; raises `ValueError`."""
     try:
         return next(csv.reader([line.decode("utf-8", "replace")]))
     except csv.Error as error:
@@ -118,7 +118,7 @@ class HashedRequest(msgspec.Struct):
 
 
 def read_hashed(path: Path) -> Trace:
-    """The trace in `path`; raises `UserError`."""
+    """Trace in `path`; raises `UserError`."""
     decoder = msgspec.json.Decoder(HashedRequest)
     lines, found = NumberedLines(path), list[HashedRequest]()
     for number, line in lines:
@@ -140,7 +140,7 @@ def read_hashed(path: Path) -> Trace:
 
 
 def _prefixes(requests: list[HashedRequest]) -> list[float | None]:
-    """Tokens of each prompt's leading blocks that appeared earlier in the file; None where no request has blocks."""
+    """Tokens of each prompt's leading blocks that appeared earlier in the file; None if no request has blocks."""
     hashed = [one for one in requests if one.hash_ids]
     if not hashed:
         return [None] * len(requests)

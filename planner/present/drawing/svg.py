@@ -35,7 +35,7 @@ svg.chart { width: 100%; height: auto; font: 12px system-ui, sans-serif; --grid:
 
 
 def chart_svg(chart: Chart) -> str:
-    """The chart as an `svg` element, for a page that contains `STYLE`."""
+    """Chart as an `svg` element, for a page that contains `STYLE`."""
     words = f"<title>{_plain(chart.title)}</title>"
     note = f"<desc>{_plain(chart.note)}</desc>" if chart.note else ""
     return "\n".join([f'<svg class="chart" role="img" viewBox="0 0 {WIDTH} {HEIGHT}">{words}{note}', *_inside(chart), "</svg>"])

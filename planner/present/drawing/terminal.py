@@ -31,7 +31,7 @@ def rows_for(width: int, most: int = MOST_ROWS) -> int:
 
 
 def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[Run]]:
-    """The chart in `height` rows of `width` cells and its legend, as runs of text with a style."""
+    """Chart in `height` rows of `width` cells and its legend, as runs of text with a style."""
     plot = Plot(width, height, chart.x, chart.y, ascii_only=look.ascii_only, quiet=look.quiet)
     letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"
     for dot in chart.dots:

@@ -74,7 +74,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
-        """The plan as in `plan --json`, with the details of its first row."""
+        """Plan as in `plan --json`, with the details of its first row."""
         facts = {
             "made_on": self.made_on,
             "command": self.command.text,

@@ -27,7 +27,7 @@ def shown_rows(found: Fit, *, every: bool) -> list[FitRow]:
 
 
 def fit_sections(found: Fit, rows: Sequence[FitRow], total: int, hints: Sequence[str] = ()) -> list[Section]:
-    """The question, the best model by each measure, and `rows`, the first of `total` rows, followed by `hints`."""
+    """Question, the best model by each measure, and `rows`, the first of `total` rows, followed by `hints`."""
     counts = found.counts
     more = f"; {len(rows)} of {total} rows shown" if len(rows) < total else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"

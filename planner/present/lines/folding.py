@@ -30,7 +30,7 @@ def folded(text: str, width: int, hanging: str = "") -> list[str]:
 
 
 def _parts(word: str, width: int) -> Iterator[str]:
-    """The word, or its parts if it is longer than a line: 'tp8·pp16·' and 'cp2·dp32'."""
+    """Word, or its parts if it is longer than a line: 'tp8·pp16·' and 'cp2·dp32'."""
     while len(word) > width and (ends := [found.end() for found in re.finditer("[\xa0·]", word[:width])]):
         yield word[: ends[-1]].rstrip("\xa0")
         word = word[ends[-1] :]

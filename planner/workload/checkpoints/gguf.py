@@ -107,12 +107,12 @@ class _Sizes(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _types(mix: Mix, role: str, a: _Sizes, first: int, layers: int) -> tuple[tuple[str, int], ...]:
-    """Tensor type -> layers from `first` on whose matrices of `role` have it; "" where they are not quantised."""
+    """Tensor type -> layers from `first` on whose matrices of `role` have it; "" if they are not quantised."""
     return tuple(Counter(_type(mix, role, a, first + layer) for layer in range(layers)).items())
 
 
 def _type(mix: Mix, role: str, a: _Sizes, layer: int) -> str:
-    """Tensor type of the matrix of `role` in one layer; "" where it is not quantised."""
+    """Tensor type of the matrix of `role` in one layer; "" if it is not quantised."""
     eight = a.experts == 8
     if role in {"router", "shared_gate"}:
         return ""

@@ -36,7 +36,7 @@ class GgufFile(msgspec.Struct, frozen=True):
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """The file at `path`; raises `UserError` where it cannot be read, or the library is not installed."""
+    """File at `path`; raises `UserError` if it cannot be read, or the library is not installed."""
     with open_file(path, "model") as file:
         if file.read(4) != b"GGUF":
             raise UserError(Problem(str(path), "model", "is not a GGUF file: it does not begin with 'GGUF'."))

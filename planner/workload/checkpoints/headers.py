@@ -35,7 +35,7 @@ class _Entry(msgspec.Struct):
 
 
 def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
-    """The tensors of the safetensors files in `folder`, if any; raises `UserError` for a broken one.
+    """Tensors of the safetensors files in `folder`, if any; raises `UserError` for a broken one.
 
     With an index only the files that it names count, so that two copies of the weights in one folder count once.
     """
@@ -83,7 +83,7 @@ _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16
 
 
 def hub_tensors(name: str) -> tuple[StoredTensor, ...]:
-    """The tensors of the hub's repository `name`, from the headers of its files; empty where they cannot be read."""
+    """Tensors of the hub's repository `name`, from the headers of its files; empty if they cannot be read."""
     try:
         from huggingface_hub import get_safetensors_metadata
     except ImportError:

@@ -40,7 +40,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 
 def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTensor], where: str) -> dict[str, Any]:
-    """The description; raises `UserError` with what shapes do not describe, and the command that traces the model."""
+    """Description; raises `UserError` with what shapes do not describe, and the command that traces the model."""
     part = config.get("text_config")
     text = {**config, **part} if isinstance(part, Mapping) else dict(config)
     found = [one for one in tensors if not _SCALES.search(one.name)]
@@ -83,7 +83,7 @@ def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTen
 
 
 def _refuse_unsaid(config: Mapping[str, Any], tensors: list[StoredTensor], stack: str, where: str) -> None:
-    """Raises `UserError` for models with parts whose work does not follow from shapes."""
+    """Raise `UserError` for models with parts whose work does not follow from shapes."""
     for pattern, what in (
         (_PACKED, "packed weights, whose shapes are not the model's"),
         (_RECURRENT, "layers with a state"),
@@ -118,7 +118,7 @@ def _number_in(config: Mapping[str, Any], key: str, otherwise: int) -> int:
 
 
 def _main_stack(tensors: Iterable[StoredTensor]) -> str:
-    """The list of modules with most of the parameters."""
+    """List of modules with most of the parameters."""
     stacks: Counter[str] = Counter()
     for one in tensors:
         parts = one.name.split(".")

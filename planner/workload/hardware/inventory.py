@@ -19,15 +19,15 @@ from planner.workload.hardware.owned import Own
 MOST_BYTES = 1 << 26
 """Largest size of a file; a large cluster's node objects are tens of kilobytes each."""
 SINFO = 'sinfo -N -h -o "%N %G %T"'
-"""The command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
+"""Command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
 MOST_NAMES = 1_000_000
-"""Most nodes read from one file, those of every partition counted each time."""
+"""Maximum number of nodes read from one file, those of every partition counted each time."""
 MOST_BRACKETS = 2
-"""Most ranges in one name: 'rack[0-3]n[01-16]'."""
+"""Maximum number of ranges in one name: 'rack[0-3]n[01-16]'."""
 MOST_CALLED = 6
-"""Most GPUs that are named where a spelling matches the names of several."""
+"""Maximum number of GPUs that are named where a spelling matches the names of several."""
 _HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
 _MIG_PROFILE = re.compile(r"(?<!\d)(\d+)g[._-](\d+)gb", re.IGNORECASE)
@@ -37,7 +37,7 @@ PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 _MIG_COUNT = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)\.count")
 
 FindPart = Callable[[str], str | None]
-"""A spelling -> the canonical name of a GPU; None where no GPU, or more than one, has that name."""
+"""A spelling -> the canonical name of a GPU; None if no GPU, or more than one, has that name."""
 
 
 class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> list[Own]:
-    """The machines in the file at `path`, equal ones together; `known`: spellings to suggest.
+    """Machines in the file at `path`, equal ones together; `known`: spellings to suggest.
 
     Raises `UserError` for a file of none of the three kinds, and for each unknown GPU.
     """
@@ -125,7 +125,7 @@ def _of_node(node: Mapping[str, Any]) -> Iterator[Own]:
 
 
 def _count(text: object) -> int:
-    """The number of GPUs in a text of one to six digits; 0 for another text."""
+    """Number of GPUs in a text of one to six digits; 0 for another text."""
     return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 

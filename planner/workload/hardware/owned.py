@@ -64,14 +64,14 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Grams of CO2 of a kWh; absent: the mean of the world."""
 
     def of_part(self, of_whole: int) -> Owning:
-        """The costs of one of `of_whole` parts of a GPU."""
+        """Costs of one of `of_whole` parts of a GPU."""
         if of_whole == 1:
             return self
         return msgspec.structs.replace(self, **{key: getattr(self, key) / of_whole for key in NO_SOURCE})
 
     @property
     def left_out(self) -> str:
-        """Costs that are not given and have no source, which count as zero; '' where all are given."""
+        """Costs that are not given and have no source, which count as zero; '' if all are given."""
         missing = [words for key, words in NO_SOURCE.items() if not getattr(self, key)]
         return f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)" if missing else ""
 
@@ -95,7 +95,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def words(self) -> str:
-        """The behaviour in words."""
+        """Behaviour in words."""
         return f"{self.messages_per_day:g} messages a day each, and {self.peak_factor:g} times the mean in the busiest hour"
 
 

@@ -102,7 +102,7 @@ def _decoder_taken_out(config: Mapping[str, Any]) -> bool:
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
-    """The architecture that a config describes; raises `UserError` naming every missing, unusable or contradictory key.
+    """Architecture that a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
     For a wrapper the text part and a known picture tower are counted; `Architecture.left_out` names the others.
     """

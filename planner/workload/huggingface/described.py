@@ -1,4 +1,4 @@
-"""The architecture of a model that was described by tracing its own code (`bench.describe`): groups of equal layers as measured."""
+"""Architecture of a model that was described by tracing its own code (`bench.describe`): groups of equal layers as measured."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Layer(msgspec.Struct):
 
 
 def described_architecture(found: Mapping[str, Any]) -> Architecture:
-    """The architecture; raises `ValueError` where the description does not add up."""
+    """Architecture; raises `ValueError` if the description does not add up."""
     layers, outside = _layers(found)
     first = int(min(found["flops"], key=int))
     head = max((one for one in found["products"] if _number(one[0], found["stack"]) is None), key=lambda one: one[3], default=None)
@@ -171,7 +171,7 @@ def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, lo
 
 
 def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
-    """Raises `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
+    """Raise `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
     counted = sum(math.prod(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
     if a.total != counted:
         raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")
@@ -277,7 +277,7 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
 
 
 def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attending, ...]) -> list[Sublayer]:
-    """The layer's attention or MLP; vectors are counted with the attention, and a use of another layer's weights stores none."""
+    """Layer's attention or MLP; vectors are counted with the attention, and a use of another layer's weights stores none."""
     own, borrowed = (
         tuple((role, inputs, outputs) for (product_part, role, inputs, outputs, mine), count in sorted(layer.products.items()) for _ in range(count) if product_part == part and mine == which)
         for which in (True, False)
@@ -302,7 +302,7 @@ def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attend
 
 
 def _number(path: str, stack: str) -> int | None:
-    """The layer of a module or parameter with that path; None: it is outside the layers."""
+    """Layer of a module or parameter with that path; None: it is outside the layers."""
     if not path.startswith(f"{stack}."):
         return None
     number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""The config.json of a model on the Hugging Face hub, when `huggingface_hub` is installed and the hub answers.
+"""Config.json of a model on the Hugging Face hub, when `huggingface_hub` is installed and the hub answers.
 
 Only that file is fetched, and no code of a repository is ever run. A copy in the library's cache is used without a request.
 """
@@ -29,7 +29,7 @@ def config_address(name: str) -> str:
 
 
 def fetched_config(name: str) -> Path:
-    """The file of the hub's model `name`, from the cache or the hub; raises `NotFetched` with the reason."""
+    """File of the hub's model `name`, from the cache or the hub; raises `NotFetched` with the reason."""
     try:
         from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
         from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError

@@ -39,7 +39,7 @@ _LLAMA = Block()
 
 
 class ConfigKeys:
-    """The keys of one config. After a problem, reading continues with a harmless value, so that all problems are found."""
+    """Keys of one config. After a problem, reading continues with a harmless value, so that all problems are found."""
 
     def __init__(self, config: Mapping[str, Any], problems: Problems, prefix: str = "model.") -> None:
         self._config = config
@@ -55,7 +55,7 @@ class ConfigKeys:
         return further
 
     def part(self, name: str) -> ConfigKeys:
-        """The keys of the mapping under `name`."""
+        """Keys of the mapping under `name`."""
         given = self._given(name)
         return ConfigKeys(given if isinstance(given, Mapping) else {}, self._problems, f"{self._prefix}{name}.")
 
@@ -89,14 +89,14 @@ class ConfigKeys:
         return 1
 
     def size_or_none(self, name: str, *, absent: int | None = None) -> int | None:
-        """A positive whole number; None where the config has null, `absent` where it does not have the key."""
+        """A positive whole number; None if the config has null, `absent` where it does not have the key."""
         if self._given(name) is None and name not in self._config:
             return absent
         value = self._given(name)
         return None if value is None else self._whole(name, value, least=1)
 
     def count(self, name: str, *, absent: int = 0) -> int:
-        """A whole number from 0 on; 0 where the config has null."""
+        """A whole number from 0 on; 0 if the config has null."""
         if self._given(name) is None and name not in self._config:
             return absent
         value = self._given(name)
@@ -133,7 +133,7 @@ class ConfigKeys:
         return value
 
     def value(self, name: str) -> object:
-        """Value of the config under `name`; None where it has none."""
+        """Value of the config under `name`; None if it has none."""
         return self._given(name)
 
     def items(self, name: str) -> list[Any]:

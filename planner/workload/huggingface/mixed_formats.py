@@ -22,9 +22,9 @@ from planner.workload.matrices import Matrix, matrices
 from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
 
 MOST_RULES, MOST_PATTERNS, MOST_NAME = 50_000, 200, 300
-"""Most modules that a config may name, most patterns among them, and most characters of one; the rest is ignored."""
+"""Maximum number of modules that a config may name, most patterns among them, and most characters of one; the rest is ignored."""
 MOST_REPEATS = 4
-"""Most repetitions in a regular expression, none of them of a group: matching always ends in reasonable time."""
+"""Maximum number of repetitions in a regular expression, none of them of a group: matching always ends in reasonable time."""
 _OTHERS = re.compile(r"(^|\.)(mtp|visual|vision\w*|audio\w*|model\.visual|draft\w*)\b")
 _LAYER = re.compile(r"^(?:.*?\.)?(?:layers|h|blocks)\.(\d+)(?!\d)\.?(.*)$")
 _ANY_LAYER = re.compile(r"^.*?\blayers\.\*")
@@ -76,7 +76,7 @@ class _Rules(NamedTuple):
     patterns: tuple[Rule, ...]
 
     def format_of(self, path: str) -> str | None:
-        """Format by the longest name that is `path` or one of its parts, then by a pattern; None where no rule matches."""
+        """Format by the longest name that is `path` or one of its parts, then by a pattern; None if no rule matches."""
         words = path.split(".")
         for length in range(min(len(words), self.most_words), 0, -1):
             for first in range(len(words) - length + 1):

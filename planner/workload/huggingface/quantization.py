@@ -22,7 +22,7 @@ _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
 
 
 def quantised_format(config: Mapping[str, Any]) -> str:
-    """The format of most weights; '' where the config names none, or one without a name here."""
+    """Format of most weights; '' if the config names none, or one without a name here."""
     given = _given(config)
     method = _text(given.get("quant_method")) or _unnamed(given)
     if method == "fp8" and config.get("expert_dtype") == "fp4":
@@ -31,7 +31,7 @@ def quantised_format(config: Mapping[str, Any]) -> str:
 
 
 def _given(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The `quantization_config` of a model or of its text part; empty where there is none."""
+    """The `quantization_config` of a model or of its text part; empty if there is none."""
     return _mapping(config.get("quantization_config") or _mapping(config.get("text_config")).get("quantization_config"))
 
 
@@ -40,7 +40,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _inner(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part under which ModelOpt puts its keys, if there is one."""
+    """Part under which ModelOpt puts its keys, if there is one."""
     inner = given.get("quantization")
     return inner if isinstance(inner, Mapping) else given
 

@@ -13,7 +13,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 
 
 class Stack(NamedTuple):
-    """The layers for patches of a picture, each of which attends to all other patches of its picture."""
+    """Layers for patches of a picture, each of which attends to all other patches of its picture."""
 
     width: int
     heads: int
@@ -203,7 +203,7 @@ BY_WRAPPER: dict[str, Callable[[ConfigKeys, ConfigKeys, int], Tower]] = {
 
 
 def whole_tower(wrapper: str, config: Any, part: Any, text_width: int) -> Tower | None:
-    """The tower of one of these wrappers; None where its config cannot be read."""
+    """Tower of one of these wrappers; None if its config cannot be read."""
     problems = Problems("")
     found = BY_WRAPPER[wrapper](ConfigKeys(part, problems), ConfigKeys(config, Problems("")), text_width)
     return None if problems.found else found

@@ -46,7 +46,7 @@ def _sizes_of(encoder: Any) -> dict[str, Any]:
 @family("seamless_m4t")
 @family("seamless_m4t_v2")
 def seamless(keys: ConfigKeys) -> dict[str, Any]:
-    """The translation of text: stacks of M2M-100, without encoders and decoders of speech."""
+    """Translation of text: stacks of M2M-100, without encoders and decoders of speech."""
     return both_stacks(keys.also(d_model=keys.size("hidden_size")), BART_LINE["m2m_100"], "m2m_100")
 
 

@@ -139,7 +139,7 @@ TOWERS = {name: read for read, names in _READ_BY.items() for name in names}
 
 
 def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tower: Tower) -> Tower | None:
-    """The tower with the projection of the wrapper that `keys` reads; None for an unknown one."""
+    """Tower with the projection of the wrapper that `keys` reads; None for an unknown one."""
     width = part.size("hidden_size", default=1024)
     biased = keys.flag("multimodal_projector_bias", default=wrapper.startswith("llava"))
     if "merger" in wrapper or (tower.pixels and wrapper != "mistral3" and not wrapper.startswith("llava")):
@@ -177,7 +177,7 @@ def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tow
 
 
 def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
-    """The tower of a wrapper whose text has `text_width`; None where it has none, or one that is not fully known."""
+    """Tower of a wrapper whose text has `text_width`; None if it has none, or one that is not fully known."""
     part, wrapper = config.get("vision_config"), config.get("model_type")
     if not isinstance(part, Mapping) or not isinstance(wrapper, str):
         return None
@@ -193,7 +193,7 @@ def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
 
 
 def tower_architecture(tower: Tower) -> Architecture | None:
-    """The layers of `tower` as an architecture whose tokens are patches, which share its projection; None for unknown layers."""
+    """Layers of `tower` as an architecture whose tokens are patches, which share its projection; None for unknown layers."""
     if (stack := tower.stack) is None:
         return None
     each = stack.patches / tower.tokens if tower.tokens else stack.patches
@@ -220,7 +220,7 @@ def tower_architecture(tower: Tower) -> Architecture | None:
 
 
 def sound_parameters(config: Mapping[str, Any], text_width: int) -> int:
-    """Parameters of the encoder of sound and its projection; 0 where the config has none that is known."""
+    """Parameters of the encoder of sound and its projection; 0 if the config has none that is known."""
     part, problems = config.get("audio_config"), Problems("")
     if isinstance(part, Mapping) and part.get("model_type") == "phi4_multimodal_audio":
         found = _conformer(ConfigKeys(part, problems), text_width)

@@ -36,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_rules(folder: Path) -> list[Rule]:
-    """The rules of `folder`, empty where it has no such file; raises `UserError`."""
+    """Rules of `folder`, empty if it has no such file; raises `UserError`."""
     path = folder / "asked.json"
     if not kind_of(path):
         return []
@@ -47,7 +47,7 @@ def read_rules(folder: Path) -> list[Rule]:
 
 
 def ruled(rules: Sequence[Rule], stem: str, row: Row) -> tuple[Row, dict[str, Any]]:
-    """(the corrected row, request fields); raises `NotPredicted` where the row is left out."""
+    """(the corrected row, request fields); raises `NotPredicted` if the row is left out."""
     fields: dict[str, Any] = {}
     for rule in rules:
         if not rule.applies(stem, row):
@@ -62,5 +62,5 @@ def ruled(rules: Sequence[Rule], stem: str, row: Row) -> tuple[Row, dict[str, An
 
 
 def read_names(path: Path) -> dict[str, Any]:
-    """An object of configs or of names by label; empty where there is no such file. Raises `UserError`."""
+    """An object of configs or of names by label; empty if there is no such file. Raises `UserError`."""
     return read_json(path) if kind_of(path) else {}

@@ -64,7 +64,7 @@ class Experiment(msgspec.Struct):
 
 
 class PublishedSet(msgspec.Struct):
-    """The experiments of a folder, and how many rows were left out, by reason."""
+    """Experiments of a folder, and how many rows were left out, by reason."""
 
     folder: str
     experiments: list[Experiment] = msgspec.field(default_factory=list)
@@ -74,7 +74,7 @@ class PublishedSet(msgspec.Struct):
 def read_published(
     folder: Path, gpu_names: Container[str], catalogue: Callable[[str], dict[str, Any] | None], only: str = ""
 ) -> PublishedSet:
-    """The experiments of `folder`'s CSV files with `only` in their name; raises `UserError` with every row that cannot be read.
+    """Experiments of `folder`'s CSV files with `only` in their name; raises `UserError` with every row that cannot be read.
 
     `catalogue`: the config of a model's key; configs in the folder's models.json and models_extra.json take precedence. Files named
     models_*.csv contain no measurements. `asked.json` contains rules about rows, gpus_extra.json further labels of GPUs.
@@ -186,7 +186,7 @@ def _experiment(
     gpu_names: Container[str],
     problems: list[Problem],
 ) -> Experiment | str:
-    """The experiment, or why its rows are left out; a request that is wrong without the rules' `fields` is added to `problems`."""
+    """Experiment, or why its rows are left out; a request that is wrong without the rules' `fields` is added to `problems`."""
     limited = LIMITED.fullmatch(row["gpu"])
     if limited and row["gpu"].casefold() not in gpu_names:
         row, fields = {**row, "gpu": limited["gpu"]}, {"power_limit_w": float(limited["watts"]), **fields}

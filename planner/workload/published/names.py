@@ -30,12 +30,12 @@ Quantity = Literal[
     "output_tokens_per_s",
     "requests_per_s",
 ]
-"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
+"""Part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
 (with what the driver keeps for itself), by PyTorch's allocator as reserved, or as allocated."""
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The beginning of a framework column, and its engine."""
+    """Beginning of a framework column, and its engine."""
 
     begins: str
     engine: str
@@ -66,13 +66,13 @@ def published_names() -> Names:
 
 
 def named_format(model: str) -> str | None:
-    """The storage format of weights in a model's name: '…-AWQ', '…-FP8'."""
+    """Storage format of weights in a model's name: '…-AWQ', '…-FP8'."""
     formats = published_names().weights_in_names
     return next((formats[word] for word in re.split(r"[-_\s/]+", model.lower()) if word in formats), None)
 
 
 def model_key(name: str) -> str:
-    """The part of a model's name that determines its architecture: 'meta-llama/Llama-2-7b-chat-hf' is 'llama-2-7b'."""
+    """Part of a model's name that determines its architecture: 'meta-llama/Llama-2-7b-chat-hf' is 'llama-2-7b'."""
     known = published_names()
     words = re.split(r"[-_\s]+", name.partition(" (")[0].rsplit("/", 1)[-1].strip().lower())
     kept = [word for word in words if word not in known.words_without_size]

@@ -38,7 +38,7 @@ class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source 
 
 
 def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
-    """The request fields for the experiment in `row`; raises `NotPredicted`. `config_of`: a model's config or name, by its key."""
+    """Request fields for the experiment in `row`; raises `NotPredicted`. `config_of`: a model's config or name, by its key."""
     task = published_names().tasks.get(row["task"])
     if task is None:
         raise NotPredicted(f"task {row['task']}")
@@ -53,7 +53,7 @@ def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def whole(row: Row, column: str) -> int | None:
-    """A whole number, None where the cell is empty."""
+    """A whole number, None if the cell is empty."""
     return int(float(row[column])) if row[column] else None
 
 
@@ -109,7 +109,7 @@ def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _precision(row: Row) -> dict[str, Any]:
-    """The compute dtype, and the stored weights from the column or else from the model's name."""
+    """Compute dtype, and the stored weights from the column or else from the model's name."""
     names = published_names()
     word = re.split(r"[-\s]", row["precision"].lower())[0]
     dtype = {"dtype": names.dtypes.get(word, word)} if word else {}
@@ -156,7 +156,7 @@ def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
 
 
 def _attention(row: Row) -> dict[str, Any]:
-    """The kind of attention: 'attention=fa2' and similar in the note.
+    """Kind of attention: 'attention=fa2' and similar in the note.
 
     Eager before FlashAttention (2022): Megatron and its fork with DeepSpeed (BLOOM, arXiv:2211.05100), and the BERT of NVIDIA's DeepLearningExamples.
     """

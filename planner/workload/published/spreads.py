@@ -108,7 +108,7 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (known.memory if KINDS[kind] == "memory" else known.times) + self.kinds[kind].engines.get(fact, 0.0)
 
     def half_width(self, kind: str, facts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The half width of `kind`, with the amounts of facts in the columns `facts`."""
+        """Half width of `kind`, with the amounts of facts in the columns `facts`."""
         slopes = {fact: slope for fact in sorted(facts) if (slope := self.slope(kind, fact))}
         logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
@@ -126,7 +126,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @cache
 def published_spreads() -> Spreads:
-    """The shipped spreads; raises `UserError`."""
+    """Shipped spreads; raises `UserError`."""
     found = read_shipped(Spreads, "spreads", "published.toml")
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))

@@ -37,7 +37,7 @@ def drawn_outputs(workload: Workload) -> int | Lengths | None:
 
 
 def sigma_of(given: int | Lengths | None) -> float:
-    """Standard deviation of the logarithm of the lengths in a workload; 0 where all are equal."""
+    """Standard deviation of the logarithm of the lengths in a workload; 0 if all are equal."""
     if not isinstance(given, Lengths):
         return 0.0
     p50 = None if given.p50 is None else max(given.p50, 0.5)  # less would round to no token
@@ -75,7 +75,7 @@ class Documents(NamedTuple):
 
 
 def documents_of(given: int | Lengths, sequence: int) -> Documents:
-    """The documents of `given` lengths, which are log-normal or all equal, cut at `sequence` tokens.
+    """Documents of `given` lengths, which are log-normal or all equal, cut at `sequence` tokens.
 
     With mu and s the mean and the standard deviation of their logarithm, S the sequence and l = min(x, S),
     E[l^k] = exp(k·mu + k²s²/2)·F((ln S - mu - k·s²)/s) + S^k·(1 - F((ln S - mu)/s)), F the normal distribution.

@@ -18,7 +18,7 @@ LOAD = ("batch", "requests", "concurrency", "request_rate_per_s", "daily_users",
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -> dict[str, Any]:
-    """The keys of a service under `traffic`; model, engine, formats and targets are those of `base`, without a deadline, which applies to jobs.
+    """Keys of a service under `traffic`; model, engine, formats and targets are those of `base`, without a deadline, which applies to jobs.
 
     Without arrival times it is a batch job of that many requests, with its deadline. Raises `UserError` naming each unknown length or rate.
     """

@@ -20,7 +20,7 @@ COUNTED = 20
 LEAST_COVERED_S = 900.0
 """Smallest covered time of an hour that may count as the busiest."""
 FEWEST = 30
-"""Fewest requests for bursts and percentiles."""
+"""Minimum number of requests for bursts and percentiles."""
 
 
 class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +28,7 @@ class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     begins_s: float
     clock: str = ""
-    """Start of the hour in UTC; empty where the source has no clock."""
+    """Start of the hour in UTC; empty if the source has no clock."""
     requests: int
     covered_s: float
     """Part of the hour between the first and the last request of the trace."""
@@ -95,7 +95,7 @@ def summarised(trace: Trace) -> Traffic:
 
 
 def lengths_of(tokens: Floats) -> Lengths | None:
-    """The distribution of `tokens`; None where one of them is not recorded."""
+    """Distribution of `tokens`; None if one of them is not recorded."""
     if not tokens.size or np.isnan(tokens).any():
         return None
     p50, p95 = (float(value) for value in np.percentile(tokens, [50, 95]))
@@ -138,7 +138,7 @@ def _mean(tokens: Floats) -> float | None:
 
 
 def _time_step_s(arrival_s: Floats) -> float:
-    """The whole number of seconds of which all times are about multiples; 0 where they are finer."""
+    """The whole number of seconds of which all times are about multiples; 0 if they are finer."""
     if arrival_s.size < FEWEST or arrival_s[-1] <= 0:
         return 0.0
     gaps = np.diff(np.unique(arrival_s))

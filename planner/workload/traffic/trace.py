@@ -34,7 +34,7 @@ class Trace(msgspec.Struct, frozen=True):
     prefix_tokens: Floats
     """Leading input tokens that an earlier request had too; NaN: not stated in the source."""
     source: str
-    """The format of the source."""
+    """Format of the source."""
     begins: dt.datetime | None = None
     """Time of the first request; None: the source counts from it."""
     timed: bool = True
@@ -42,7 +42,7 @@ class Trace(msgspec.Struct, frozen=True):
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""
-    """Source of the prefix; empty where it is not known."""
+    """Source of the prefix; empty if it is not known."""
 
     @property
     def requests(self) -> int:
@@ -60,7 +60,7 @@ class Trace(msgspec.Struct, frozen=True):
         return not (np.isnan(self.input_tokens).any() or np.isnan(self.output_tokens).any())
 
     def with_lengths(self, input_tokens: float | None, output_tokens: float | None) -> Trace:
-        """The trace with these numbers of tokens where none was recorded."""
+        """Trace with these numbers of tokens where none was recorded."""
 
         def filled(values: Floats, given: float | None) -> Floats:
             return values if given is None else np.where(np.isnan(values), given, values)
@@ -109,7 +109,7 @@ class TraceBuilder:
             self.prefixes.append(np.nan if prefix is None else prefix)
 
     def trace(self, *, absolute: bool = False, timed: bool = True, prefix_basis: str = "") -> Trace:
-        """The requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for impossible times."""
+        """Requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for impossible times."""
         times = np.array(self.times, dtype=np.float64)
         order = np.argsort(times, kind="stable")
         first = float(times[order[0]]) if times.size else 0.0
@@ -132,7 +132,7 @@ class TraceBuilder:
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
-    """The requests of several traces in one; traces without a clock follow each other."""
+    """Requests of several traces in one; traces without a clock follow each other."""
     first = traces[0]
     if len(traces) == 1:
         return first

@@ -16,7 +16,7 @@ from streaming_server import Server
 
 from planner.observe.results.read import read_results
 from planner.observe.results.result import Result
-from planner.observe.serving.client import Client, Timed, _note
+from planner.observe.serving.client import Client, TimedRequest, _note
 from planner.observe.serving.http_stream import address_of
 from planner.observe.serving.load import Point, result_of, run_point
 
@@ -34,7 +34,7 @@ def server(slots: int = 1 << 16) -> Iterator[str]:
         yield f"{address}/v1"
 
 
-def run(address: str, point: Point) -> list[Timed]:
+def run(address: str, point: Point) -> list[TimedRequest]:
     return asyncio.run(run_point(Client(address_of(address), "known-speed", 12, 4), point))
 
 
@@ -93,12 +93,12 @@ def test_a_full_server_makes_requests_wait_and_an_open_loop_sees_it() -> None:
 
 def test_failures_are_told_and_in_no_figure() -> None:
     point = Point("closed", 1, 2)
-    good = Timed(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5)
-    result = result_of(point, [good, Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
+    good = TimedRequest(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5)
+    result = result_of(point, [good, TimedRequest(0.0, 0.0, failure="HTTP 500")], "m", "")
     assert result.seen["tpot_s"] == pytest.approx(0.1)
     assert result.notes[0] == "1 of 2 requests failed and are not counted in any figure: HTTP 500"
     with pytest.raises(ValueError, match="HTTP 500"):
-        result_of(point, [Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
+        result_of(point, [TimedRequest(0.0, 0.0, failure="HTTP 500")], "m", "")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_loads_that_are_no_numbers_are_refused_before_anything_is_measured(run_p
 
 def test_a_token_without_text_counts_and_the_end_does_not() -> None:
     """llama.cpp's server streams the first bytes of a sign in this way, and ends without counting tokens."""
-    found = Timed(0.0, 0.0)
+    found = TimedRequest(0.0, 0.0)
     for at_s, text, ended in ((1.0, "a", None), (2.0, "", None), (3.0, "é", None), (3.5, "", "length")):
         _note(found, at_s, {"choices": [{"text": text, "finish_reason": ended}]})
     assert (found.parts, found.first_s, found.last_s) == (3, 1.0, 3.0)

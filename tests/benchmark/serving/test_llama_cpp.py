@@ -14,7 +14,7 @@ from started_server import started
 
 from planner.observe.results.read import read_results
 from planner.observe.results.result import Result
-from planner.observe.serving.client import Client, Timed
+from planner.observe.serving.client import Client, TimedRequest
 from planner.observe.serving.http_stream import Address, address_of
 from planner.observe.serving.load import Point, result_of, run_point
 
@@ -25,7 +25,7 @@ WITHIN = 0.15
 """The server's clock begins after it has read the prompt's words, and ends before it has sent the last one."""
 
 
-async def replayed(pieces: int) -> Timed:
+async def replayed(pieces: int) -> TimedRequest:
     """The recorded answer through the client, sent in `pieces` parts of equal size."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +59,7 @@ def test_no_two_runs_send_the_same_words() -> None:
 
 @pytest.mark.parametrize(("cached", "told"), [(4, False), (60, True)])
 def test_prompts_that_the_server_had_in_its_cache_are_told(cached: int, told: bool) -> None:
-    timed = Timed(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5, input_tokens=100, cached_tokens=cached)
+    timed = TimedRequest(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5, input_tokens=100, cached_tokens=cached)
     notes = result_of(Point("closed", 1, 1), [timed], "m", "").notes
     assert any("60% of the prompts' tokens in its cache" in note for note in notes) is told
 

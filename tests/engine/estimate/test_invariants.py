@@ -78,7 +78,13 @@ def test_a_faster_link_slows_nobody_whose_host_is_waited_for(output: int) -> Non
 
 def test_a_faster_link_slows_no_training_whose_host_is_waited_for() -> None:
     """The host launches all stages alike, so none waits longer for the last one than for its own launches: 3 of 16 micro batches are idle."""
-    fields: dict[str, Any] = {"model": "ministral-3-3b", "gpu": "RTX 4070 Ti SUPER", "task": "finetune", "recipe": "fp32", "dtype": "fp32"}
+    fields: dict[str, Any] = {
+        "model": "ministral-3-3b",
+        "gpu": "RTX 4070 Ti SUPER",
+        "task": "finetune",
+        "recipe": "fp32",
+        "dtype": "fp32",
+    }
     fields |= {"engine": "transformers", "lora": {"rank": 8, "base": "fp32"}, "checkpointing": "full", "sharding": "zero1"}
     layout = {"tp": 4, "pp": 4, "cp": 2, "gpus": 32, "micro_batch": 4, "sequence": 113}
     found = answers_to(fields | layout, link=[1e11, 2e11, 4e11, 1e12, 4e12])

@@ -10,7 +10,7 @@ from repository import ROOT
 from planner.hardware.catalogue.gpus import load_gpus
 from planner.observe.driver import driver as asked
 from planner.observe.driver.driver import Driver, DriverError
-from planner.observe.driver.nvml import library_found
+from planner.observe.driver.nvml import library_installed
 from planner.observe.machine import read_machine
 from planner.paths import presets_folder
 
@@ -22,7 +22,7 @@ def amd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine whose only driver is AMD's."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "samples" / "amdsmi_standin"))
     monkeypatch.setattr(asked, "AMD_MODULE", tmp_path)
-    if library_found():
+    if library_installed():
         pytest.skip("this machine has NVIDIA's driver, which comes first")
 
 

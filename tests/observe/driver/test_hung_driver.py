@@ -112,7 +112,7 @@ driver.read(slow=False)
 
 
 def test_a_driver_is_not_asked_again_while_a_process_waits_inside_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_module, "library_found", lambda: True)
+    monkeypatch.setattr(driver_module, "library_installed", lambda: True)
     with subprocess.Popen(["sleep", "30"], stdout=subprocess.DEVNULL) as stuck:
         monkeypatch.setattr(Driver, "_stuck", [stuck])
         with pytest.raises(DriverError, match=f"process {stuck.pid} still waits"):

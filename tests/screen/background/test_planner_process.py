@@ -26,7 +26,7 @@ from planner.errors import UserError
 from widgets import state_files
 from widgets.background import planner_process as process_module
 from widgets.background import questions
-from widgets.background.opened import PlanQuestion, first_question, read_left
+from widgets.background.opened import PlanQuestion, first_question, read_saved
 from widgets.background.planner_process import UnansweredError, planner_process
 from widgets.options import AppOptions
 
@@ -61,7 +61,7 @@ for question, answered in ((answered_by, int), (fails_in_the_copy, str), (known,
 SAME = """
 with planner_process(options) as process:
     session = options.session()
-    asked = first_question(session, read_left(state_files.load_session(options.state)), options.preset or "")
+    asked = first_question(session, read_saved(state_files.load_session(options.state)), options.preset or "")
     workload = session.workload(asked.workload, asked.where)
     plan, warnings = process.first_plan(asked)
     assert plan == session.plan(workload, basis=asked.basis, levers=False), plan

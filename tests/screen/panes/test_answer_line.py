@@ -14,7 +14,7 @@ from planner.engine.answers.time import class_words
 from planner.present.choice.trial import Trial
 from planner.units import change_text
 from widgets.app import PlannerApp
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.omnibox.finding import find
 from widgets.panes.answer import AnswerLine
 from widgets.panes.frame import Frame
@@ -131,7 +131,7 @@ async def test_titles_of_panes_end_with_a_whole_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ground", ["transparent", "ansi_default"])
 def test_a_heading_leaves_the_ground_of_the_terminal(ground: str) -> None:
-    assert Paint({"surface": ground}).band() == Style()
+    assert ThemeStyles({"surface": ground}).band() == Style()
 
 
 def test_changes_from_tenfold_on_are_factors() -> None:

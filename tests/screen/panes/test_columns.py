@@ -18,7 +18,7 @@ from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.answers.plan import Plan
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import ASCII, UNICODE, Symbols
 from widgets.panes.frame import Frame
 from widgets.panes.ranking.columns import columns_for, fit_columns
@@ -91,7 +91,7 @@ def test_a_loser_of_thousands_of_gpus_moves_no_column() -> None:
     assert " 2,558 p95 26.8 s, wanted 5.00 s" in re.sub(" +", " ", drawn.text), "the sign of the verdict says that it misses"
 
 
-class Colourless(Paint):
+class Colourless(ThemeStyles):
     """No theme, and no colours."""
 
     def __call__(self, _name: str) -> Style:

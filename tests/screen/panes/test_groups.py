@@ -13,7 +13,7 @@ from widgets.app import PlannerApp
 from widgets.panes.answer import AnswerLine
 from widgets.panes.key_line import KeyLine
 from widgets.panes.workload import values
-from widgets.panes.workload.field_line import FieldEntry, GroupLine
+from widgets.panes.workload.field_line import FieldInput, GroupLine
 from widgets.panes.workload.fields import FIELDS, GROUPS, fields_for
 
 SUPPLY = ("providers", "kinds", "countries", "regions", "certifications", "exclude", "fabric", "max_nodes")
@@ -170,7 +170,7 @@ async def test_keys_that_the_form_has_not_heard_of_are_not_written_over(tmp_path
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test() as pilot:
         await settle(pilot)
-        field = app.form.query_one("#field-output-tokens", FieldEntry)
+        field = app.form.query_one("#field-output-tokens", FieldInput)
         field.focus()
         await pilot.pause()
         before = field.value

@@ -15,12 +15,12 @@ from planner.workload.changes import LABELS
 from planner.workload.tasks import Request, Targets
 from widgets.actions.sessions import open_session
 from widgets.app import PlannerApp
-from widgets.opening import open_preset
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline
 from widgets.panes.workload import values
-from widgets.panes.workload.field_line import FieldEntry
+from widgets.panes.workload.field_line import FieldInput
 from widgets.panes.workload.fields import FIELDS
+from widgets.start import open_preset
 from widgets.state_files import session_names
 
 
@@ -66,7 +66,7 @@ async def test_a_sign_before_a_number_is_never_dropped_in_silence(tmp_path: Path
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        entry = app.form.query_one("#field-input-tokens", FieldEntry)
+        entry = app.form.query_one("#field-input-tokens", FieldInput)
         app.show_pane("workload")
         entry.focus()
         entry.value = ""
@@ -89,7 +89,7 @@ async def test_what_no_request_can_have_is_said_at_its_field(tmp_path: Path, typ
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.show_pane("workload")
-        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        app.form.query_one("#field-input-tokens", FieldInput).focus()
         await pilot.press(*typed)
         await settle(pilot)
         assert says in str(app.form.query_one("#fault-field-input-tokens").content)  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ async def test_an_answer_to_what_was_asked_before_is_told_as_such(tmp_path: Path
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        app.form.query_one("#field-input-tokens", FieldInput).focus()
         for typed in ("abc", "0"):  # cannot be read, cannot be planned
             await pilot.press("home", "shift+end", *typed)
             await settle(pilot)
@@ -122,7 +122,7 @@ async def test_a_refused_value_that_was_put_back_does_not_return_by_undo(tmp_pat
         app.show_pane("workload")
         await app.form.change({"output_tokens": 300})
         await settle(pilot)
-        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        app.form.query_one("#field-input-tokens", FieldInput).focus()
         await pilot.press(*typed)
         await settle(pilot)
         assert app.form.query(".-faulty")
@@ -184,7 +184,7 @@ async def test_what_cannot_be_read_stays_while_another_field_is_edited(tmp_path:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        entry = app.form.query_one("#field-input-tokens", FieldEntry)
+        entry = app.form.query_one("#field-input-tokens", FieldInput)
         entry.focus()
         await pilot.press(*"12x", "tab", *"300")
         await settle(pilot)
@@ -199,7 +199,7 @@ async def test_a_chosen_value_is_never_cut_within_its_number(tmp_path: Path) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         app.form.filled_in({"concurrency": 12345})
-        entry = app.form.query_one("#field-concurrency", FieldEntry)
+        entry = app.form.query_one("#field-concurrency", FieldInput)
         assert entry.placeholder == "12345"
         await pilot.resize_terminal(80, 24)
         await pilot.press("1")
@@ -229,7 +229,7 @@ async def test_users_in_place_of_a_load_say_what_is_taken_for_granted_of_them(tm
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(80, 40)) as pilot:
         await settle(pilot)
-        app.form.query_one("#field-daily-users", FieldEntry).focus()
+        app.form.query_one("#field-daily-users", FieldInput).focus()
         await pilot.press("5", "0")
         await settle(pilot)
         said = await first_note(pilot)

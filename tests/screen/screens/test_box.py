@@ -10,9 +10,9 @@ from textual.widgets import OptionList, Static
 from tui_sample import PRESET, sample_options, settle
 
 from widgets.app import PlannerApp
+from widgets.omnibox.box_actions import run_suggestion
 from widgets.omnibox.finding import ALSO, Kind, Suggestion, find, generation, near, of_fields, setting
 from widgets.omnibox.screen import MOST, OmniScreen
-from widgets.omnibox.taking import take
 from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.screens.picker import Item, PickerScreen
 
@@ -283,7 +283,7 @@ async def test_a_model_taken_by_name_tells_what_stays_of_the_preset(tmp_path: Pa
 async def plan_model_by_setting(pilot: Pilot[None], name: str) -> None:
     """Take another model, which the sample's planner has no layers of, without the box that looks it up."""
     assert isinstance(pilot.app, PlannerApp)
-    await take(pilot.app, Suggestion("setting", f"model={name}"))
+    await run_suggestion(pilot.app, Suggestion("setting", f"model={name}"))
     await settle(pilot)
 
 

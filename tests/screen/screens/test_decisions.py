@@ -25,7 +25,7 @@ from planner.session import Session
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.drawing.sections import section_lines
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.options import AppOptions
 from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen, open_fit
@@ -171,13 +171,13 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         await pilot.press("escape")
         assert "enter answers · tab next question" in str(app.screen.query_one("#box").border_subtitle)
         assert shows(app, GuideScreen)
-        app.screen.query_one("#answer-2", Entry).value = "many"
+        app.screen.query_one("#answer-2", TextField).value = "many"
         await pilot.press("enter")
         assert "'many' is not a number" in await answered(app, pilot)
         await pilot.press("escape", "L", *str(tmp_path / "none.toml"), "enter")
         assert shows(app, PortfolioScreen)
         assert "none.toml" in (await answered(app, pilot)).replace("\n", "")
-        app.screen.query_one(Entry).value = str(tmp_path / "stock.toml")
+        app.screen.query_one(TextField).value = str(tmp_path / "stock.toml")
         await pilot.press("enter")
         assert "1 workload on one stock" in await answered(app, pilot)
 

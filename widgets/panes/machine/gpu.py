@@ -73,11 +73,11 @@ class Drawing(msgspec.Struct, frozen=True):
         return self.width >= EXTREMES_WIDTH
 
     def cells(self, history: History, width: int) -> Cells:
-        """The cells a history of `width` is drawn on."""
+        """Cells a history of `width` is drawn on."""
         return Cells(history.until_s, max(1, width), self.step_s)
 
     def tall(self, history: History, name: str, width: int) -> list[Content]:
-        """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning.
+        """History of one figure, as high as there is room for; what is near a limit in the colour of a warning.
 
         Histories below each other stand apart: of several lines the first is blank, and one of one line does not fill it.
         """
@@ -91,13 +91,13 @@ class Drawing(msgspec.Struct, frozen=True):
         ]
 
     def spark(self, history: History, name: str, width: int) -> Content:
-        """The history of one figure on one line."""
+        """History of one figure on one line."""
         values = history.values(name, self.cells(history, width))
         return _coloured(sparkline(values, len(values), self.symbols.sparks), name, values)
 
 
 def _coloured(line: str, name: str, values: Sequence[float | None]) -> Content:
-    """The cells of a history, neighbours of one colour together."""
+    """Cells of a history, neighbours of one colour together."""
     runs = groupby(zip(line, (style_of(name, value) for value in values), strict=True), key=lambda cell: cell[1])
     return Content.assemble(*(("".join(sign for sign, _ in run), style) for style, run in runs))
 
@@ -226,7 +226,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
-    """Mean and highest of what the history shows, in degrees or on its scale; none where there is no room."""
+    """Mean and highest of what the history shows, in degrees or on its scale; none if there is no room."""
     if not drawing.shows_extremes:
         return []
     cells = drawing.cells(history, drawing.width - drawing.left)
@@ -259,12 +259,12 @@ def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int)
 
 
 def _runs(text: str) -> Iterator[str]:
-    """The stretches of one sign."""
+    """Stretches of one sign."""
     return ("".join(run) for _, run in groupby(text))
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
-    """The processor and its memory, or nothing where they are not known; `roomy`: below such blocks."""
+    """Processor and its memory, or nothing where they are not known; `roomy`: below such blocks."""
     if not host.cpu_name:
         return []
     label = ROOMY_LABEL if roomy else LABEL
@@ -359,7 +359,7 @@ def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> lis
 
 
 def _missing(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
-    """The reason why there are no hardware counters; none where there are."""
+    """The reason why there are no hardware counters; none if there are."""
     if device.sm_active_fraction is not None:
         return []
     return labelled("SM active", label, f"{UNKNOWN} {device.why('sm_active_fraction')}", drawing.width, "$quiet")

@@ -30,14 +30,14 @@ LETTERS = string.ascii_lowercase + string.ascii_uppercase
 
 
 def sparkline(values: Iterable[float | None], width: int, levels: str) -> str:
-    """The last `width` fractions, one cell each; an absent one is a blank."""
+    """Last `width` fractions, one cell each; an absent one is a blank."""
     last = list(values)[-width:]
     cells = [" " if value is None else levels[min(len(levels) - 1, max(0, round(value * (len(levels) - 1))))] for value in last]
     return "".join(cells).rjust(width)
 
 
 def tall_sparkline(values: Sequence[float | None], levels: str, rows: int) -> list[str]:
-    """The fractions over `rows` lines, the topmost first; an absent one is a blank."""
+    """Fractions over `rows` lines, the topmost first; an absent one is a blank."""
     if rows == 1:
         return [sparkline(values, len(values), levels)]
     lines = []
@@ -55,7 +55,7 @@ class Reading(msgspec.Struct, frozen=True):
     reach_s: float
     values: Mapping[str, float | None]
     most: Mapping[str, float | None]
-    """The highest within it; of a reading the values themselves."""
+    """Highest within it; of a reading the values themselves."""
 
 
 class Cells(msgspec.Struct, frozen=True):
@@ -66,12 +66,12 @@ class Cells(msgspec.Struct, frozen=True):
     step_s: float = STEP_S
 
     def place(self, at_s: float) -> int:
-        """The cell of a moment, 0 the oldest; below 0 and from `width` on it lies outside."""
+        """Cell of a moment, 0 the oldest; below 0 and from `width` on it lies outside."""
         return math.floor(at_s / self.step_s) - math.floor(self.until_s / self.step_s) + self.width - 1
 
 
 class History:
-    """The readings of one GPU, or of the host: every one of the last minutes, and averages of a day."""
+    """Readings of one GPU, or of the host: every one of the last minutes, and averages of a day."""
 
     def __init__(self) -> None:
         self._readings: deque[Reading] = deque(maxlen=MOST_READINGS)
@@ -109,7 +109,7 @@ class History:
                 self._sums[name] = total + value, number + 1, max(most, value)
 
     def _averaged(self, at_s: float, reach_s: float) -> Reading:
-        """The readings that no average has yet as one."""
+        """Readings that no average has yet as one."""
         means = {name: total / number for name, (total, number, _) in self._sums.items()}
         return Reading(at_s, reach_s, means, {name: most for name, (_, _, most) in self._sums.items()})
 
@@ -123,12 +123,12 @@ class History:
         yield from reversed(self._coarse)
 
     def most(self, name: str, cells: Cells) -> float | None:
-        """The highest reading that reaches into the cells; None where there is none."""
+        """Highest reading that reaches into the cells; None if there is none."""
         within = takewhile(lambda reading: cells.place(reading.at_s) >= 0, self._stretches(cells.step_s))
         return max((value for reading in within if (value := reading.most.get(name)) is not None), default=None)
 
     def values(self, name: str, cells: Cells) -> list[float | None]:
-        """The mean of what stands for each cell, None where nothing does."""
+        """Mean of what stands for each cell, None if nothing does."""
         sums, counts = [0.0] * cells.width, [0] * cells.width
         for reading in self._stretches(cells.step_s):
             last = cells.place(reading.at_s)
@@ -194,7 +194,7 @@ class Marks:
 
 
 def mark_line(marks: Sequence[Mark], cells: Cells, ends: str) -> str:
-    """The marks on their cells: `ends` holds what stands at the beginning, between, and at the end of one; its letter is in its middle.
+    """Marks on their cells: `ends` holds what stands at the beginning, between, and at the end of one; its letter is in its middle.
 
     One of less than four cells is its letter and a line; of several in one cell the last is there.
     """
@@ -234,7 +234,7 @@ def _named(mark: Mark, width: int, ellipsis: str) -> str:
 
 
 def _folded(entries: Sequence[str], width: int) -> list[str]:
-    """The entries side by side, in as many lines as that takes; one that is too long is cut."""
+    """Entries side by side, in as many lines as that takes; one that is too long is cut."""
     found: list[str] = []
     for entry in entries:
         if found and len(found[-1]) + 3 + len(entry) <= width:

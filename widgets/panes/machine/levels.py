@@ -65,7 +65,7 @@ def held_back_by(device: DeviceSnapshot) -> list[str]:
 
 
 def share(part: float | None, whole: float | None) -> float | None:
-    """`part` of `whole`; None where either is unknown."""
+    """`part` of `whole`; None if either is unknown."""
     return part / whole if part is not None and whole else None
 
 

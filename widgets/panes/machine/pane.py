@@ -51,7 +51,7 @@ SPARK = 8
 ROOMY_HEIGHT = 28
 """Rows from which more benchmark points are named."""
 DETAILED_DEVICES = 2
-"""Most GPUs that are shown in detail; of more, each gets one line."""
+"""Maximum number of GPUs that are shown in detail; of more, each gets one line."""
 LEAST_OF_A_STRIP = 5
 """Fewer GPUs than this each have a line, even in a low pane."""
 BORDER = 2
@@ -68,7 +68,7 @@ class MachineView(VerticalScroll, can_focus=True):
         super().__init__(id="machine-view")
         self._symbols = symbols
         self.snapshot: Snapshot | None = None
-        """The last reading."""
+        """Last reading."""
         self._paused = False
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
@@ -234,7 +234,7 @@ class MachineView(VerticalScroll, can_focus=True):
         return [line for device in devices for line in block(device, self._histories[device.place], drawing, several=several)]
 
     def _roomy_gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content] | None:
-        """A few GPUs in all detail, as high as there is room for; None where it has to be less, unless it is zoomed."""
+        """A few GPUs in all detail, as high as there is room for; None if it has to be less, unless it is zoomed."""
         devices = snapshot.devices
         if not 0 < len(devices) <= DETAILED_DEVICES or drawing.width < ROOMY_WIDTH:
             return None
@@ -289,7 +289,7 @@ class MachineLine(Static):
 
 
 def _slices_text(device: DeviceSnapshot) -> str:
-    """The slices of a GPU that is divided, or its name where it tells nothing of what it does."""
+    """Slices of a GPU that is divided, or its name where it tells nothing of what it does."""
     profiles = [one.profile for one in device.mig]
     return (
         f"MIG {', '.join(dict.fromkeys(f'{profiles.count(one)} × {one}' for one in profiles))}" if profiles else device.name or ""

@@ -1,4 +1,4 @@
-"""The columns of the ranking as they are drawn: which a task has, how wide, in which style, and which go first when there is no room."""
+"""Columns of the ranking as they are drawn: which a task has, how wide, in which style, and which go first when there is no room."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         return self.id not in IDENTITY
 
     def sort_key(self, row: PlanRow) -> float | str | None:
-        """Sort key of `row`; None where it has no such figure, and goes last."""
+        """Sort key of `row`; None if it has no such figure, and goes last."""
         return self.column.sort(row) if self.column.sort is not None else None
 
     def signs_basis(self, row: PlanRow) -> bool:
@@ -103,7 +103,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         return isinstance(found, Cell) and found.basis is not None
 
     def pieces(self, row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
-        """The cell of `row` in `width` cells."""
+        """Cell of `row` in `width` cells."""
         found = self.column.cell(row)
         cell = found if isinstance(found, Cell) else Cell(found)
         if self.id == "rank":
@@ -138,7 +138,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
 
 
 def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
-    """The columns that mean something for the task of `plan`, most wanted first."""
+    """Columns that mean something for the task of `plan`, most wanted first."""
     job = present.job_columns() if ends(plan) else []
     known = {column.id: column for column in (*present.columns_for(plan), *job, *deciding_columns(plan), MORE)}
     by = ranked_by(plan).id
@@ -184,7 +184,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 
 def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = False, most: int | None = None) -> Fitted:
-    """The most wanted columns that `width` cells hold; more cells never hold fewer of them.
+    """Most wanted columns that `width` cells hold; more cells never hold fewer of them.
 
     `every`: keep all of them, however wide that is, names of GPUs in a quarter of the cells. `most`: cells to choose by where a wider screen has fewer.
     """

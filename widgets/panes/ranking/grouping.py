@@ -1,4 +1,4 @@
-"""The rows of a plan as lines of a table: in what order, one for each GPU, the others of it folded behind."""
+"""Rows of a plan as lines of a table: in what order, one for each GPU, the others of it folded behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def in_order(rows: Iterable[PlanRow], column: DrawnColumn | None, order: Order) 
 
 
 def lines_of(rows: Sequence[PlanRow], opened: Collection[Group]) -> list[Line]:
-    """The first row of each GPU, followed by its others where the GPU was opened."""
+    """First row of each GPU, followed by its others where the GPU was opened."""
     groups: dict[Group, list[PlanRow]] = {}
     for row in rows:
         groups.setdefault(group_of(row), []).append(row)

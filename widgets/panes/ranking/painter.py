@@ -1,4 +1,4 @@
-"""The lines of the ranking as strips of styled cells."""
+"""Lines of the ranking as strips of styled cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_clauses, shorten_end
 from widgets.panes.ranking.columns import DrawnColumn, Fitted, Piece
@@ -40,7 +40,7 @@ class Painter(msgspec.Struct):
     """Draws headings and rows with the symbols and colours there are."""
 
     symbols: Symbols
-    style: Paint
+    style: ThemeStyles
 
     def themed(self, app: App[Any]) -> Painter:
         """Take the colours that the app has now."""
@@ -48,7 +48,7 @@ class Painter(msgspec.Struct):
         return self
 
     def header(self, fitted: Fitted, order: Order, ranked_by: str, width: int, ground: Style) -> Strip:
-        """The titles; that of the figure the rows are sorted by stands out."""
+        """Titles; that of the figure the rows are sorted by stands out."""
         base = ground + self.style("header") + self.style.band()
         segments = [Segment(" ", base)]
         for column, cells in fitted.columns:
@@ -121,10 +121,10 @@ class Painter(msgspec.Struct):
 
 
 def without_sign(row: PlanRow) -> str:
-    """The reason of a row that is no solution, without the words that the sign of its verdict stands for."""
+    """Reason of a row that is no solution, without the words that the sign of its verdict stands for."""
     return row.why.removeprefix(SAID_BY_SIGN.get(row.verdict, ""))
 
 
 def _without_limit(why: str) -> str:
-    """The reason without what limits the row, which stands in a column of its own."""
+    """Reason without what limits the row, which stands in a column of its own."""
     return "; ".join(part for part in why.split("; ") if not part.startswith(LIMITED))

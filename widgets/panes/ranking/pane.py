@@ -18,7 +18,7 @@ from planner.present.plan import fit_text, rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
 
@@ -44,7 +44,7 @@ LATENCIES = (("request", "request"), ("TTFT", "ttft"), ("TPOT", "tpot"), ("wait"
 
 
 def latencies(row: PlanRow, plan: Plan | None) -> str:
-    """Percentiles of requests to a service beside the targets; empty where there are no percentiles.
+    """Percentiles of requests to a service beside the targets; empty if there are no percentiles.
 
     Of 95 everything that is known; of 99 and 50 what was asked for.
     """
@@ -74,8 +74,8 @@ class RankingView(Vertical):
         self._chips: tuple[Facets, str] | None = None
 
     def compose(self) -> ComposeResult:
-        """The filter on top, the table, and the reason below."""
-        yield Entry(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
+        """Filter on top, the table, and the reason below."""
+        yield TextField(placeholder="l4 h100 aws spot   $/h<5   sure>90   fits   !runpod   esc shows all", id="filter")
         yield Static(id="chips")
         yield Ranking(symbols=self._symbols, id="table")
         yield Static(Content("planning …"), id="reason")
@@ -83,7 +83,7 @@ class RankingView(Vertical):
 
     @property
     def table(self) -> Ranking:
-        """The rows."""
+        """Rows."""
         return self.query_one(Ranking)
 
     def show(self, plan: Plan, basis: str) -> None:
@@ -171,7 +171,7 @@ class RankingView(Vertical):
         )
 
     def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """The reason of the highlighted row."""
+        """Reason of the highlighted row."""
         self._explained = row, plan
         if self._problems:
             return

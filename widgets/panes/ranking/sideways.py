@@ -61,14 +61,14 @@ class Sideways(msgspec.Struct, frozen=True):
 
     @property
     def in_sight(self) -> tuple[int, int]:
-        """The cells of a whole line, behind the frozen ones, that are in sight: whole columns, or none where there is no room."""
+        """Cells of a whole line, behind the frozen ones, that are in sight: whole columns, or none where there is no room."""
         ends, frozen = self.ends, self.frozen_cells
         begin = ends[self.hidden]
         end = max((end for end in ends if begin <= end <= begin + self.room + self.fitted.gap), default=begin)
         return frozen + begin, frozen + end
 
     def crop(self, strip: Strip, sign: str = "") -> Strip:
-        """The part of a whole line that is in sight; `sign` stands on the sides at which columns are not."""
+        """Part of a whole line that is in sight; `sign` stands on the sides at which columns are not."""
         (begin, end), gap, frozen = self.in_sight, self.fitted.gap, self.frozen_cells
         style = next((segment.style for segment in reversed(list(strip))), None)
         parts = [strip.crop(0, frozen), strip.crop(begin, end)]
@@ -79,7 +79,7 @@ class Sideways(msgspec.Struct, frozen=True):
         return Strip.join(parts).adjust_cell_length(self.width, style)
 
     def column_at(self, x: int) -> str | None:
-        """The column under a cell behind the cursor's sign."""
+        """Column under a cell behind the cursor's sign."""
         x += self.ends[self.hidden] if x >= self.frozen_cells - 1 else 0
         position = 0
         for column, cells in self.fitted.columns:

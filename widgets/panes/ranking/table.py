@@ -1,4 +1,4 @@
-"""The ranked table: drawn line by line, so a new plan or a moved cursor repaints only what it must."""
+"""Ranked table: drawn line by line, so a new plan or a moved cursor repaints only what it must."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from planner.present.choice.facets import Facets
 from planner.present.choice.ranked_by import ranked_by
 from widgets.actions.action import bindings
 from widgets.actions.moves import TABLE
-from widgets.drawing.styles import Paint
+from widgets.drawing.styles import ThemeStyles
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.panes.ranking.columns import DrawnColumn, Fitted, columns_for, fit_columns
 from widgets.panes.ranking.grouping import Group, Key, Line, Order, group_of, in_order, lines_of, row_key
@@ -57,7 +57,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def __init__(self, *, symbols: Symbols = UNICODE, id: str | None = None) -> None:  # noqa: A002  (Textual's name)
         super().__init__(id=id)
-        self._painter = Painter(symbols, Paint({}))
+        self._painter = Painter(symbols, ThemeStyles({}))
         self._plan: Plan | None = None
         self._ranked_by = ""
         self._columns: tuple[DrawnColumn, ...] = ()
@@ -77,7 +77,7 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> Sequence[PlanRow]:
-        """The rows shown, in the order shown."""
+        """Rows shown, in the order shown."""
         return [line.row for line in self._lines]
 
     @property
@@ -87,12 +87,12 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def highlighted(self) -> PlanRow | None:
-        """The row under the cursor."""
+        """Row under the cursor."""
         return self._lines[self._cursor].row if self._lines else None
 
     @property
     def marked(self) -> list[PlanRow]:
-        """The rows marked for comparison that are in the plan, in the order they were marked."""
+        """Rows marked for comparison that are in the plan, in the order they were marked."""
         by_key = {row_key(row): row for row in (self._plan.rows if self._plan else ())}
         return [by_key[key] for key in self._marked if key in by_key]
 
@@ -104,7 +104,7 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def order_words(self) -> str:
-        """The order in words; empty: as ranked."""
+        """Order in words; empty: as ranked."""
         sorts_by = next((column.column.sorts_by for column in self._columns if column.id == self.order.column), "")
         return f"by {sorts_by}{', high first' if self.order.descending else ''}" if sorts_by else ""
 
@@ -199,7 +199,7 @@ class Ranking(ScrollView, can_focus=True):
         self.post_message(self.Arranged())
 
     def _place_of(self, key: Key | None) -> int:
-        """The line of this row, or else of its GPU, or else the first."""
+        """Line of this row, or else of its GPU, or else the first."""
         if key is None:
             return 0
         keys = [row_key(line.row) for line in self._lines]
@@ -325,7 +325,7 @@ class Ranking(ScrollView, can_focus=True):
                 self.post_message(self.Opened(row))
 
     def render_line(self, y: int) -> Strip:
-        """The heading, then the rows from the scroll offset on."""
+        """Heading, then the rows from the scroll offset on."""
         if self._sideways.width != self.size.width:  # laid out, and drawn before it is told so
             self._fit()
         strip = self._whole_line(y, self._sideways.cells if self.wide else self.size.width)

@@ -20,7 +20,7 @@ from widgets.screens.picker import Item, PickerScreen
 
 
 class Choice(Static, can_focus=True):
-    """The value and a mark; enter opens the list, left and right step through it, home and end go to its ends."""
+    """Value and a mark; enter opens the list, left and right step through it, home and end go to its ends."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(CHOICE)]
 
@@ -33,7 +33,7 @@ class Choice(Static, can_focus=True):
 
         @property
         def control(self) -> Choice:
-            """The field that changed."""
+            """Field that changed."""
             return self.choice
 
     def __init__(self, title: str, *, symbols: Symbols = UNICODE, id: str | None = None) -> None:  # noqa: A002  (Textual's name)
@@ -42,7 +42,7 @@ class Choice(Static, can_focus=True):
         self._symbols = symbols
         self._items: Sequence[Item] = ()
         self.value = ""
-        """The value chosen; empty: choose for me."""
+        """Value chosen; empty: choose for me."""
         self._chosen_for_you = ""
 
     def offer(self, items: Sequence[Item], value: str, chosen_for_you: str = "") -> None:
@@ -85,14 +85,14 @@ class Choice(Static, can_focus=True):
         await self.run_action("open")
 
     def action_step(self, step: int) -> None:
-        """The next or previous value."""
+        """Next or previous value."""
         values = [item.value for item in self._items]
         if values:
             index = values.index(self.value) + step if self.value in values else 0
             self._chosen(values[index % len(values)])
 
     def action_go(self, place: int) -> None:
-        """The first (0) or the last (-1) value."""
+        """First (0) or the last (-1) value."""
         if self._items:
             self._chosen(self._items[place].value)
 

@@ -46,7 +46,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.kind in {"choice", "switch"}
 
     def read(self, text: str) -> Any:
-        """The value typed, or None for an empty field and for the words that stand in one; raises ValueError with what is accepted."""
+        """Value typed, or None for an empty field and for the words that stand in one; raises ValueError with what is accepted."""
         word = text.strip().casefold()
         if word.isalpha() and word in {CHOSEN, self.empty} and word not in self.choices:
             return None

@@ -18,7 +18,7 @@ from widgets.actions.action import bindings
 from widgets.actions.moves import GROUP
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_clauses
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice, ModelChoice
 from widgets.panes.workload.field import Field
@@ -39,12 +39,12 @@ NUMBERS = ("count", "number", "percent", "crowd", "lengths")
 
 
 def field_id(key: str) -> str:
-    """The widget id of a field."""
+    """Widget id of a field."""
     return "field-" + key.replace(".", "-").replace("_", "-")
 
 
 def group_id(group: str) -> str:
-    """The widget id of the heading of a group."""
+    """Widget id of the heading of a group."""
     return "group-" + group.replace(" ", "-")
 
 
@@ -54,8 +54,8 @@ def cells_behind(width: int) -> int:
     return behind if behind >= LEAST_ABOUT else 0
 
 
-class FieldEntry(Entry):
-    """The editor of a field: whole when the cursor comes, and in a number `+` and `-` step."""
+class FieldInput(TextField):
+    """Editor of a field: whole when the cursor comes, and in a number `+` and `-` step."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(id=field_id(field.key), select_on_focus=True)
@@ -110,7 +110,7 @@ class FieldEntry(Entry):
         await super()._on_key(event)
 
     def step(self, direction: int) -> None:
-        """Go to the next sensible value up or down; nothing where the text is no number."""
+        """Go to the next sensible value up or down; nothing if the text is no number."""
         try:
             self.value = values.stepped(self._kind, self.value, direction)
         except ValueError:
@@ -119,7 +119,7 @@ class FieldEntry(Entry):
 
 
 class GroupLine(Static, can_focus=True):
-    """The heading of a group of fields, which opens and folds it; folded it says how many of them are set."""
+    """Heading of a group of fields, which opens and folds it; folded it says how many of them are set."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(GROUP)]
 
@@ -170,18 +170,18 @@ class FieldLine(Horizontal):
         self._changed = False
         self._fault = ""
         self._below: Static | None = None
-        """Line below the field that shows its fault; None where there was none yet."""
-        self.editor: FieldEntry | Choice
+        """Line below the field that shows its fault; None if there was none yet."""
+        self.editor: FieldInput | Choice
         """Widget that holds the value."""
         if field.picked:
             kind = ModelChoice if field.key == "model" else Choice
             self.editor = kind(field.label, symbols=symbols, id=field_id(field.key))
         else:
-            self.editor = FieldEntry(field)
+            self.editor = FieldInput(field)
         self.editor.styles.margin = (0, self._unit_cells, 0, LABEL + 1)
 
     def compose(self) -> ComposeResult:
-        """The editor alone; label and unit are drawn beside it."""
+        """Editor alone; label and unit are drawn beside it."""
         yield self.editor
 
     @property

@@ -1,4 +1,4 @@
-"""The fields of the workload form: which a task has, and what they are about; each is a row of `presets/screen/fields.toml`."""
+"""Fields of the workload form: which a task has, and what they are about; each is a row of `presets/screen/fields.toml`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ GROUPS = tuple(dict.fromkeys(field.group for field in FIELDS))
 
 
 def fields_for(workload: Mapping[str, Any]) -> list[Field]:
-    """The fields that make sense for a workload, in the order they stand."""
+    """Fields that make sense for a workload, in the order they stand."""
     task = workload.get("task")
     return [field for field in FIELDS if task in field.tasks and (not field.needs or get(workload, field.needs) is not None)]

@@ -1,4 +1,4 @@
-"""The workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
+"""Workload form: a preset to begin with, then a line a number; every keystroke asks for a new plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, field_id, group_id
+from widgets.panes.workload.field_line import EDITOR, FieldInput, FieldLine, GroupLine, cells_behind, field_id, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -44,15 +44,15 @@ class Form(VerticalScroll, can_focus=False):
         scrollbar-size-vertical: 1;
         .field-line { height: 1; }
         .field-label { width: 10; color: $quiet; }
-        Entry { width: 1fr; background: $panel 60%; padding: 0; }
-        Entry:focus { background: $panel; }
-        Entry > .input--placeholder { color: $quiet 80%; }
+        TextField { width: 1fr; background: $panel 60%; padding: 0; }
+        TextField:focus { background: $panel; }
+        TextField > .input--placeholder { color: $quiet 80%; }
         Choice { width: 1fr; height: 1; }
         Choice:focus { background: $primary 35%; text-style: bold; &:ansi { background: ansi_default; text-style: bold reverse; } }
         Choice:hover { background: $panel; }
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
-        .field-line.-faulty Entry { background: $error 25%; }
-        &:ansi .field-line.-faulty Entry { background: ansi_default; color: $text-error; text-style: underline; }
+        .field-line.-faulty TextField { background: $error 25%; }
+        &:ansi .field-line.-faulty TextField { background: ansi_default; color: $text-error; text-style: underline; }
         .group-line { height: 1; color: $secondary; }
         .group-line:focus { background: $primary 35%; &:ansi { background: ansi_default; color: ansi_default; text-style: reverse; } }
         .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
@@ -63,7 +63,7 @@ class Form(VerticalScroll, can_focus=False):
 
     @dataclass
     class Changed(Message):
-        """The workload as it stands now; not validated."""
+        """Workload as it stands now; not validated."""
 
         workload: dict[str, Any]
 
@@ -78,11 +78,11 @@ class Form(VerticalScroll, can_focus=False):
         super().__init__(id="form")
         self._symbols = symbols
         self.workload: dict[str, Any] = {}
-        """The workload as it stands now."""
+        """Workload as it stands now."""
         self._filled_in: Mapping[str, Any] = {}
         self.history = History()
         self._base: dict[str, Any] = {}
-        """The workload as the preset has it."""
+        """Workload as the preset has it."""
         self._preset = ""
         self.presets: Sequence[Item] = ()
         """Presets that can be opened."""
@@ -112,7 +112,7 @@ class Form(VerticalScroll, can_focus=False):
 
     @property
     def about(self) -> str:
-        """Accepted input of the field with the cursor, in words; empty where none has it."""
+        """Accepted input of the field with the cursor, in words; empty if none has it."""
         focused = self.screen.focused
         if not isinstance(focused, Input) or self not in focused.ancestors:
             return ""
@@ -141,11 +141,11 @@ class Form(VerticalScroll, can_focus=False):
             await self._show(changed, words or ",".join(changes), typed=typed)
 
     async def undo(self) -> str:
-        """Take the last change back and return it in words; empty when there is none."""
+        """Take the last change back and return it in words; empty if there is none."""
         return await self._step_to(self.history.undo(self.workload))
 
     async def redo(self) -> str:
-        """Make the change again that was taken back last and return it in words; empty when there is none."""
+        """Make the change again that was taken back last and return it in words; empty if there is none."""
         return await self._step_to(self.history.redo(self.workload))
 
     async def _step_to(self, workload: dict[str, Any] | None) -> str:
@@ -200,7 +200,7 @@ class Form(VerticalScroll, can_focus=False):
         return elsewhere
 
     def compose(self) -> ComposeResult:
-        """The preset; the fields come with the first workload."""
+        """Preset; the fields come with the first workload."""
         with Horizontal(classes="field-line"):
             yield Static("preset", classes="field-label")
             yield Choice("preset", symbols=self._symbols, id="field-preset")
@@ -315,7 +315,7 @@ class Form(VerticalScroll, can_focus=False):
     async def _typed(self, event: Input.Changed) -> None:
         event.stop()
         field = self._field_of(event.input)
-        if isinstance(event.input, FieldEntry):
+        if isinstance(event.input, FieldInput):
             event.input.hear(event.value)
         if not _differs(field, event.value, values.get(self.workload, field.key)):
             if field.key in self.faults:

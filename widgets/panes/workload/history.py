@@ -18,7 +18,7 @@ class Step(msgspec.Struct, frozen=True):
 
     workload: dict[str, Any]
     change: str
-    """The change: the key of a field, or what was done in words."""
+    """Change: the key of a field, or what was done in words."""
 
 
 class History:
@@ -55,11 +55,11 @@ class History:
         self._open = change if typed else ""
 
     def undo(self, workload: dict[str, Any]) -> dict[str, Any] | None:
-        """The workload before the last change of `workload`; None where there is none."""
+        """Workload before the last change of `workload`; None if there is none."""
         return self._move(self._done, self._undone, workload)
 
     def redo(self, workload: dict[str, Any]) -> dict[str, Any] | None:
-        """The workload after the change of `workload` taken back last; None where there is none."""
+        """Workload after the change of `workload` taken back last; None if there is none."""
         return self._move(self._undone, self._done, workload)
 
     def _move(self, source: list[Step], target: list[Step], workload: dict[str, Any]) -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def spelled(workload: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """The fields of these keys in the words of the form, with their units: 'load 16.7 req/s, input 600 tokens'."""
+    """Fields of these keys in the words of the form, with their units: 'load 16.7 req/s, input 600 tokens'."""
     fields = {field.key: field for field in spec.fields_for(workload)}
     shown = [fields[key] for key in keys if key in fields]
     return ", ".join(f"{one.label} {values.show(one.kind, values.get(workload, one.key))} {one.unit}".rstrip() for one in shown)

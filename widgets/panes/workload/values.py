@@ -17,14 +17,14 @@ Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "cro
 AUTO = ""
 """Meaning of an empty field: choose for me."""
 NO, YES = "no", "yes"
-"""The choices of a switch."""
+"""Choices of a switch."""
 
 MOST_REPEATED = 24
 """Cells of a typed text that are repeated in a message about it: a paste may have thousands."""
 
 
 def get(workload: Mapping[str, Any], dotted: str) -> Any:
-    """The value at a dotted key, or None."""
+    """Value at a dotted key, or None."""
     value: Any = workload
     for name in dotted.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -49,7 +49,7 @@ def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
 
 
 def parse(kind: Kind, text: str) -> Any:
-    """The value typed, or None for an empty field; raises ValueError with what is accepted."""
+    """Value typed, or None for an empty field; raises ValueError with what is accepted."""
     text = text.strip()
     if text == AUTO:
         return None
@@ -116,7 +116,7 @@ BY_ONE = 10
 
 
 def stepped(kind: Kind, text: str, direction: int) -> str:
-    """The next sensible value up (1) or down (-1) from the one typed; a power of two of tokens or sequences doubles or halves.
+    """Next sensible value up (1) or down (-1) from the one typed; a power of two of tokens or sequences doubles or halves.
 
     Lengths keep their spread. Raises ValueError where the text is no number.
     """

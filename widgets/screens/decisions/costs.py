@@ -47,7 +47,7 @@ class CostScreen(TurningScreen):
         self._row = row
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The ways, the providers, the price of tokens, and all solutions by cost and time."""
+        """Ways, the providers, the price of tokens, and all solutions by cost and time."""
         from planner.engine.procurement.paying import Terms
         from planner.present.choice.frontier import frontier_chart
         from planner.present.money.costs import cost_sections

@@ -32,7 +32,7 @@ MOST_ROWS = 1000
 TASKS = ("serve", "generate", "prefill", "train", "finetune")
 ORDERS: Mapping[str, Order] = {"by size": "size", "by speed": "speed", "by users": "users", "by context": "context"}
 SPEEDS: Mapping[str, float] = {"10 tok/s": 10.0, "20 tok/s": 20.0, "5 tok/s": 5.0, "any speed": 0.0}
-"""The least that each user of a service gets."""
+"""Least that each user of a service gets."""
 TURNS = (
     Turn("b", "by", tuple(ORDERS)),
     Turn("t", "task", TASKS),
@@ -106,17 +106,17 @@ class FitScreen(TurningScreen):
         task = str(workload.get("task"))
         self._chosen[1] = TASKS.index(task) if task in TASKS else 0
         self._rows: list[FitRow | None] = []
-        """The row of each option of the list; None: lines above and below the rows."""
+        """Row of each option of the list; None: lines above and below the rows."""
         self._around = (0, 0)
         """Numbers of lines above the first row and below the last."""
 
     def body(self) -> ComposeResult:
-        """The list of models, with the lines above and below it."""
+        """List of models, with the lines above and below it."""
         yield OptionList(Option(Content.styled(self.WAITING, "$quiet"), disabled=True), id="text", classes="text", compact=True)
 
     @property
     def scrolled(self) -> OptionList:
-        """The list."""
+        """List."""
         return self.query_one(OptionList)
 
     def action_scroll(self, step: int) -> None:
@@ -150,12 +150,12 @@ class FitScreen(TurningScreen):
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The choice of each key; the speed of users only where there are any."""
+        """Choice of each key; the speed of users only where there are any."""
         chosen = super().chosen
         return {label: choice for label, choice in chosen.items() if label != "speed" or chosen["task"] == "serve"}
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The table of models."""
+        """Table of models."""
         from planner.present.fit.sections import fit_sections, shown_rows
 
         fields, order, gpu, gpus, basis = (
@@ -174,7 +174,7 @@ class FitScreen(TurningScreen):
         return fit_sections(found, rows[:MOST_ROWS], len(rows))
 
     def _asked(self, task: str) -> dict[str, Any]:
-        """The task, with the lengths of the form where it is the form's; of lengths that vary, their mean."""
+        """Task, with the lengths of the form where it is the form's; of lengths that vary, their mean."""
         if task != self._workload.get("task"):
             return {"task": task}
         given = {key: self._workload[key] for key in LENGTHS if self._workload.get(key)}

@@ -1,4 +1,4 @@
-"""The guided way: five questions, filled with what the form has, then the steps from a profile to a commitment."""
+"""Guided way: five questions, filled with what the form has, then the steps from a profile to a commitment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from planner.errors import Problem, UserError
 from planner.present.guide import AMOUNTS, LIMITS, MODEL, MONTHS, TASK, Question
 from widgets.base_app import BaseApp
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.panes.workload.values import get, number_text, parse_number
 from widgets.screens.decisions.turning import TurningScreen
 from widgets.screens.overlay import SCROLLS
@@ -50,7 +50,7 @@ class GuideScreen(TurningScreen):
     DEFAULT_CSS = """
     GuideScreen {
         .question { color: $quiet; height: 1; }
-        Entry { height: 1; border: none; background: $panel; margin: 0 0 0 3; }
+        TextField { height: 1; border: none; background: $panel; margin: 0 0 0 3; }
         #text { margin: 1 0 0 0; }
     }
     """
@@ -70,14 +70,14 @@ class GuideScreen(TurningScreen):
         self._questions = questions_for(str(self._workload.get("task", TASK.usual)), self._workload)
 
     def above(self) -> Iterator[Widget]:
-        """The questions with their fields."""
+        """Questions with their fields."""
         for number, one in enumerate(self._questions):
             yield Static(_numbered(number, one), classes="question", id=f"question-{number}")
-            yield Entry(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
+            yield TextField(usual_answer(one, self._workload), select_on_focus=True, id=f"answer-{number}")
 
     def action_down(self, step: int) -> None:
-        """The next field; in the answer the next line."""
-        if not isinstance(self.focused, Entry):
+        """Next field; in the answer the next line."""
+        if not isinstance(self.focused, TextField):
             self.action_scroll(step)
         elif step > 0:
             self.focus_next()
@@ -90,21 +90,21 @@ class GuideScreen(TurningScreen):
 
     @on(Input.Changed, "#answer-0")
     def _task_typed(self, event: Input.Changed) -> None:
-        """The third and fourth question depend on the first answer."""
+        """Third and fourth question depend on the first answer."""
         if event.value not in AMOUNTS or event.value == self._questions[2].key:
             return
         before, self._questions = self._questions, questions_for(event.value, self._workload)
         for number, (was, one) in enumerate(zip(before, self._questions, strict=True)):
             if one != was:
                 self.query_one(f"#question-{number}", Static).update(_numbered(number, one))
-                self.query_one(f"#answer-{number}", Entry).value = usual_answer(one, self._workload)
+                self.query_one(f"#answer-{number}", TextField).value = usual_answer(one, self._workload)
 
     @on(events.DescendantFocus)
     def _moved(self) -> None:
         self._tell_keys()
 
     def _tell_keys(self, *more: str) -> None:
-        self.KEYS = ASKS if isinstance(self.focused, Entry) else READS if self._shows_questions else ANSWERS
+        self.KEYS = ASKS if isinstance(self.focused, TextField) else READS if self._shows_questions else ANSWERS
         super()._tell_keys(*more)
 
     def action_back(self) -> None:
@@ -117,7 +117,7 @@ class GuideScreen(TurningScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold for the new width; on a screen that got low the questions make room."""
-        if self._sections and not isinstance(self.focused, Entry):
+        if self._sections and not isinstance(self.focused, TextField):
             self._make_room(for_answer=True)
             self._tell_keys()
         super().on_resize(event)
@@ -128,18 +128,18 @@ class GuideScreen(TurningScreen):
 
     def _make_room(self, *, for_answer: bool) -> None:
         """Show either the questions or the answer on a low screen."""
-        for node in self.query(".question, Entry"):
+        for node in self.query(".question, TextField"):
             node.display = not (for_answer and self.app.size.height < LOW)
         if for_answer:
             self.scrolled.focus()
 
     async def sections(self, _chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The five steps."""
+        """Five steps."""
         from planner.engine.procurement.guide import Answers
         from planner.present.guide import guide_sections
         from planner.schema import read_struct
 
-        texts = [self.query_one(f"#answer-{number}", Entry).value.strip() for number in range(len(self._questions))]
+        texts = [self.query_one(f"#answer-{number}", TextField).value.strip() for number in range(len(self._questions))]
         answers = read_struct(Answers, answers_of(self._questions, texts, self._workload), "")
         basis, (_, where) = self._planner.basis, self._planner.planned
         found = await self._planner.ask(lambda session: session.guide(answers, basis=basis, where=where))
@@ -153,7 +153,7 @@ def _numbered(number: int, one: Question) -> str:
 
 
 def questions_for(task: str, workload: Mapping[str, Any]) -> tuple[Question, ...]:
-    """The five questions; of several about the same the one whose answer the workload has."""
+    """Five questions; of several about the same the one whose answer the workload has."""
 
     def about(alternatives: Sequence[Question]) -> Question:
         return next((one for one in alternatives if _known(one, workload) is not None), alternatives[0])
@@ -172,7 +172,7 @@ def _known(one: Question, workload: Mapping[str, Any]) -> Any:
 
 
 def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
+    """Fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
 
     If the first text is another task than the workload's, only its keys in `SUPPLY` are taken. Raises `UserError` for what is no task or number.
     """

@@ -10,7 +10,7 @@ from textual import on
 from textual.widgets import Input
 
 from widgets.base_app import BaseApp
-from widgets.drawing.text_field import Entry
+from widgets.drawing.text_field import TextField
 from widgets.screens.decisions.turning import TurningScreen
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ runs_per_month = 4"""
 
 
 class PortfolioScreen(TurningScreen):
-    """The path of a file above the mix for it."""
+    """Path of a file above the mix for it."""
 
     DEFAULT_CSS = """
     PortfolioScreen {
-        Entry { height: 1; border: none; background: $panel; }
+        TextField { height: 1; border: none; background: $panel; }
         #text { margin: 1 0 0 0; }
     }
     """
@@ -58,9 +58,9 @@ class PortfolioScreen(TurningScreen):
     def __init__(self, app: BaseApp) -> None:
         super().__init__(app, "Portfolio")
 
-    def above(self) -> Iterator[Entry]:
-        """The path."""
-        yield Entry(placeholder="path of a .toml file of workloads", id="portfolio-file")
+    def above(self) -> Iterator[TextField]:
+        """Path."""
+        yield TextField(placeholder="path of a .toml file of workloads", id="portfolio-file")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -74,7 +74,7 @@ class PortfolioScreen(TurningScreen):
         from planner.reading import read_toml, user_path
         from planner.schema import read_struct
 
-        given, basis = self.query_one("#portfolio-file", Entry).value.strip(), self._planner.basis
+        given, basis = self.query_one("#portfolio-file", TextField).value.strip(), self._planner.basis
 
         def asked(session: Session) -> Portfolio:
             path = user_path(given)

@@ -30,7 +30,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 def turn_bindings(turns: Sequence[Turn]) -> list[BindingType]:
-    """The keys of `turns`, for the BINDINGS of a screen."""
+    """Keys of `turns`, for the BINDINGS of a screen."""
     return [Binding(turn.key, f"turn({number})", turn.label, show=False) for number, turn in enumerate(turns)]
 
 
@@ -56,17 +56,17 @@ class TurningScreen(TextOverlay):
         self._problems: Sequence[str] = ()
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
-        """The answer for the choices, by label; raises `UserError`."""
+        """Answer for the choices, by label; raises `UserError`."""
         raise NotImplementedError
 
     @property
     def subject(self) -> str:
-        """The heading before the choices."""
+        """Heading before the choices."""
         return self._heading
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The choice of each key, by its label."""
+        """Choice of each key, by its label."""
         return {turn.label: turn.choices[place % len(turn.choices)] for turn, place in zip(self.TURNS, self._chosen, strict=True)}
 
     def on_mount(self) -> None:
@@ -77,7 +77,7 @@ class TurningScreen(TextOverlay):
             self._tell_keys()
 
     def action_turn(self, number: int) -> None:
-        """The next choice of a key."""
+        """Next choice of a key."""
         self._chosen[number] += 1
         self.ask_again()
 

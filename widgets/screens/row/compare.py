@@ -68,7 +68,7 @@ def most_columns(room: int) -> int:
 
 
 def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) -> list[Content]:
-    """The lines of rows for which there is room, a column each."""
+    """Lines of rows for which there is room, a column each."""
     return list(_Table(rows, plan.task, symbols, min(MOST, (room - LABEL) // len(rows))).lines())
 
 
@@ -133,7 +133,7 @@ class _Table(msgspec.Struct, frozen=True):
         return f" {cell.spread} {self.symbols.basis[cell.basis]}" if cell.spread and cell.basis else ""
 
     def _figure(self, one: RowFigure, columns: tuple[int, int]) -> Iterator[Content]:
-        """A line of figures of the rows that can run; none where no row has one. `columns`: cells of a figure and of a range."""
+        """A line of figures of the rows that can run; none if no row has one. `columns`: cells of a figure and of a range."""
         figures = [one.figure(row) if row.answer.fits else None for row in self.rows]
         known = [figure for figure in figures if figure is not None]
         if not known:

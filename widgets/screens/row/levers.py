@@ -141,7 +141,7 @@ class LeverScreen(Overlay[Proposal | None]):
         self._row, self.changes, self._symbols = row, list(changes), symbols
 
     def compose(self) -> ComposeResult:
-        """The list."""
+        """List."""
         with Vertical(id="levers", classes="box") as box:
             box.styles.width = WIDTH
             name = device_name(self._row.gpu)

@@ -1,4 +1,4 @@
-"""The memory of one row item by item: what every byte is for, the sum it comes from with the user's numbers, and its source."""
+"""Memory of one row item by item: what every byte is for, the sum it comes from with the user's numbers, and its source."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ItemsScreen(TextOverlay):
         self._levers: Sequence[Lever] = ()
 
     def above(self) -> Iterator[MemoryBar]:
-        """The stack."""
+        """Stack."""
         bar = MemoryBar(symbols=self._symbols, id="items-stack")
         bar.show(self._row.answer.memory_bytes, self._row.why)
         yield bar
@@ -79,7 +79,7 @@ class ItemsScreen(TextOverlay):
         self.draw()
 
     def lines(self, width: int) -> list[Content]:
-        """The way from the data sheet to what is left, the levers, and the items by component."""
+        """Way from the data sheet to what is left, the levers, and the items by component."""
         if self._detail is None:
             return []
         head = _head(self._row, self._detail, self._symbols, width)
@@ -111,7 +111,7 @@ def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> I
 
 
 def _levers(levers: Sequence[Lever], symbols: Symbols, width: int) -> Iterator[Content]:
-    """The changes that would make it fit, each with what it costs."""
+    """Changes that would make it fit, each with what it costs."""
     if not levers:
         return
     yield Content.styled("What would change it", "bold $accent")
@@ -185,7 +185,7 @@ def _item(name: str, size: str, width: int, worked_out: str, source: str) -> Ite
 def _rows(
     names: list[str], sizes: list[str], formula: list[str], source: list[str], formula_width: int, *, beside: bool
 ) -> Iterator[Content]:
-    """The columns of one item, line by line; the source in a column of its own, or below the formula."""
+    """Columns of one item, line by line; the source in a column of its own, or below the formula."""
     right = [*((line, "") for line in formula), *((line, "$quiet") for line in source if not beside)]
     for name, size, words, tail in zip_longest(names, sizes, right, source if beside else ()):
         text, style = words or ("", "")

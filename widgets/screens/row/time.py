@@ -149,7 +149,7 @@ def pattern_and_style(kind: str, symbols: Symbols) -> tuple[str, str]:
 
 
 def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -> list[tuple[str, str]]:
-    """The classes of a phase side by side in `cells`; one too short for a cell has none."""
+    """Classes of a phase side by side in `cells`; one too short for a cell has none."""
     parts, drawn, passed = [], 0, 0.0
     for kind, seconds in _by_class(detail, phase).items():
         passed += seconds
@@ -173,7 +173,7 @@ def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
 
 
 def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> Iterator[Content]:
-    """The chart with its roofs and marks; beside it or below it what the marks stand for."""
+    """Chart with its roofs and marks; beside it or below it what the marks stand for."""
     beside = width >= BESIDE
     drawn, marks = chart(detail, symbols, width - MARKS - 2 if beside else width, height)
     if not drawn:
@@ -208,7 +208,7 @@ def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:
 
 
 def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: int) -> Iterator[Content]:
-    """The operators of a phase, the longest first, as wide as there is room for."""
+    """Operators of a phase, the longest first, as wide as there is room for."""
     columns = [(column, *ROOM[column.id]) for column in OPERATOR_COLUMNS if column.id in ROOM and width >= ROOM[column.id][1]]
     bar = BAR if width >= WIDE else 0
     label = min(44, max(12, width - sum(cells + 2 for _, cells, _ in columns) - (bar + 2 if bar else 0)))

@@ -71,7 +71,7 @@ def asked(session: Session, workload: Workload, row: PlanRow, basis: BasisChoice
 
 
 class WhyScreen(TextOverlay):
-    """The detail of one row."""
+    """Detail of one row."""
 
     WIDTH = 112
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -224,7 +224,7 @@ def memory_lines(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content
 
 
 def _time(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
-    """The seconds of each class of operator; of a service those of one request, and what the mean request takes beyond them."""
+    """Seconds of each class of operator; of a service those of one request, and what the mean request takes beyond them."""
     seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
     if not seconds:
         return

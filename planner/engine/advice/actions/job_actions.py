@@ -37,7 +37,7 @@ def batch(case: Case) -> Iterator[Action]:
 
 
 def _larger_batch(workload: Workload) -> tuple[str, int] | None:
-    """The field that doubles the batch, and its value."""
+    """Field that doubles the batch, and its value."""
     if workload.batch:
         return "batch", 2 * workload.batch
     if isinstance(workload.concurrency, int):

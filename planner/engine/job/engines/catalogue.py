@@ -43,7 +43,7 @@ class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _engines() -> dict[str, tuple[Engine, ...]]:
-    """The records by name, the engine that is not named last; raises `UserError` for what is no record."""
+    """Records by name, the engine that is not named last; raises `UserError` for what is no record."""
     found: dict[str, tuple[Engine, ...]] = {}
     for where, table in engine_tables():
         engine = read_struct(Engine, table, where)
@@ -59,7 +59,7 @@ STAND_INS = {name: read_struct(StandIn, table, where) for where, name, table in 
 
 
 def as_stand_in(one: StandIn, engine: Engine, month: str = "") -> Engine:
-    """The record of `engine` with what differs in `one`, as it was in `month` (2025-01; "": as it is)."""
+    """Record of `engine` with what differs in `one`, as it was in `month` (2025-01; "": as it is)."""
     runs = f"{one.label} {one.words} {engine.label}"
     begun = [period.differs for period in one.releases if not month or period.since <= month]
     differs = {**one.differs, **(begun[-1] if begun else {})}

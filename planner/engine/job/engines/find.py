@@ -44,7 +44,7 @@ def usual_name(name: str) -> str:
 
 
 def find_engine(name: str, where: str = "") -> Engine:
-    """The record of 'name' (today's) or 'name@release' (the newest that is not newer); raises `UserError` with what is accepted.
+    """Record of 'name' (today's) or 'name@release' (the newest that is not newer); raises `UserError` with what is accepted.
 
     A release is a version ("0.15.1rc2"), a build ("b6918"), a month or day ("2025-11", "25.11"), or "nightly" and its like.
     """
@@ -65,7 +65,7 @@ def find_engine(name: str, where: str = "") -> Engine:
 
 
 def oldest_in_use(name: str) -> Engine:
-    """The record of an engine's release that was today's a year before the newest one came out: who plans a service keeps its engine that current."""
+    """Record of an engine's release that was today's a year before the newest one came out: who plans a service keeps its engine that current."""
     records = ENGINES[name]
     year, _, month = records[-1].released.partition("-")
     return _of_release(records, f"{int(year) - 1}-{month}", versions=True) or records[0] if month else records[0]
@@ -79,7 +79,7 @@ _BY_LETTERS = {_letters(name): name for name in (*ENGINES, *STAND_INS)} | OTHER_
 
 
 def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> Engine | None:
-    """The newest of `records` that is not newer than `release`; None where it cannot be read. `versions`: they count the engine's own."""
+    """Newest of `records` that is not newer than `release`; None if it cannot be read. `versions`: they count the engine's own."""
     day = _month_of(release)
     if day:
         return next((record for record in reversed(records) if record.released <= day), records[0])
@@ -93,7 +93,7 @@ def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> E
 
 
 def _month_of(release: str) -> str:
-    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" where none is named."""
+    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" if none is named."""
     if found := re.search(r"(?<!\d)(20[12]\d)[-./]?(0[1-9]|1[0-2])(?![\d]{3})", release):
         return f"{found[1]}-{found[2]}"
     if found := re.match(r"v?([23]\d)\.(0[1-9]|1[0-2])(?!\d)", release):

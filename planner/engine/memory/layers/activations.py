@@ -50,7 +50,7 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
 
 
 def _as_described(a: Architecture, saved: float, how: LayerExecution) -> ActivationBytes[float]:
-    """The formulas, scaled to what the model's own code was observed to keep in 16 bit, operator by operator."""
+    """Formulas, scaled to what the model's own code was observed to keep in 16 bit, operator by operator."""
     formula = replace(a, saved_bytes=None)
     plain, asked = (activation_bytes(formula, one) for one in (LayerExecution(product_bytes=2, residual_bytes=2), how))
     scale = saved / (plain.norms + plain.attention + plain.mlp + plain.dropout)
@@ -115,7 +115,7 @@ def _attention(a: Architecture, block: Block, how: LayerExecution) -> float:
 
 
 def _crossing_norms(a: Architecture, block: Block, how: LayerExecution) -> float:
-    """The norm around attention to an encoder's output."""
+    """Norm around attention to an encoder's output."""
     return _norm(a, block, how, a.width) if a.source else 0.0
 
 

@@ -59,16 +59,16 @@ class Chip(ChipNumbers[float], frozen=True, kw_only=True):
     own_results: int = 0
     """Number of these results."""
     basis: Basis
-    """The weaker basis of compute and bandwidth."""
+    """Weaker basis of compute and bandwidth."""
     sources: tuple[str, ...]
 
 
 FindChip = Callable[[Gpu, str, str], Chip | None]
-"""(GPU, compute dtype, stored weights) -> its chip; None where the dtype cannot be timed on it."""
+"""(GPU, compute dtype, stored weights) -> its chip; None if the dtype cannot be timed on it."""
 
 
 def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:
-    """The device at compute `dtype` with weights stored as `stored`; None where it has no figure for the dtype."""
+    """Device at compute `dtype` with weights stored as `stored`; None if it has no figure for the dtype."""
     rates = ceilings.compute_flop_per_s
     compute = rates.get(dtype)
     peak = gpu.compute_flop_per_s.get(dtype)
@@ -163,7 +163,7 @@ def chip_over(chip: Chip, fabric: str) -> Chip:
 
 
 def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
-    """Remark on the network between `nodes` nodes for the answer; empty where it is assumed, not measured."""
+    """Remark on the network between `nodes` nodes for the answer; empty if it is assumed, not measured."""
     if nodes < 2 or not chip.joined:
         return {}
     nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))
@@ -173,7 +173,7 @@ def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
 
 
 def _inside_s(chip: Chip, ranks: int) -> float:
-    """Latency of an all-reduce among `ranks` of one node, by the formula of `collective_s`; NaN where nothing is known of the link."""
+    """Latency of an all-reduce among `ranks` of one node, by the formula of `collective_s`; NaN if nothing is known of the link."""
     link, _ = link_of(chip.gpu)
     low, high = getattr(chip, f"{link}_latency_2"), getattr(chip, f"{link}_latency_8")
     return float(low * (high / low) ** (math.log2(ranks / 2) / 2))
@@ -196,7 +196,7 @@ def _exchange(gpu: Gpu, ceilings: Ceilings) -> dict[str, float]:
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:
-    """Latency and efficiency of all-reduces of 2 and 8 GPUs over both kinds of link; NaN where the link is not known."""
+    """Latency and efficiency of all-reduces of 2 and 8 GPUs over both kinds of link; NaN if the link is not known."""
     figures: dict[str, float] = {}
     links: tuple[Link, ...] = ("nvlink", "pcie")
     for link in links:

@@ -30,7 +30,7 @@ class ExpertKernels(NamedTuple):
     every: Floats | float
     """Number of times that all routed tokens are moved, wherever their experts are."""
     inner: Floats | float = 0.0
-    """Elements of the inner width that are moved with each of them; 0 where `rate` includes their time."""
+    """Elements of the inner width that are moved with each of them; 0 if `rate` includes their time."""
 
 
 KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")

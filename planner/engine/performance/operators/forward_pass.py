@@ -55,13 +55,13 @@ class Pass(msgspec.Struct, frozen=True):
         return np.maximum(self.device, self.host)
 
     def slowed(self, factor: Floats | float) -> Pass:
-        """The pass with `factor` times the device time."""
+        """Pass with `factor` times the device time."""
         if np.all(factor == 1):
             return self
         return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound")})
 
     def times(self, factor: Floats) -> Pass:
-        """The pass repeated `factor` times."""
+        """Pass repeated `factor` times."""
         return replace(self.slowed(factor), host=self.host * factor)
 
     def followed_by(self, other: Pass) -> Pass:
@@ -70,7 +70,7 @@ class Pass(msgspec.Struct, frozen=True):
         return replace(self, **taken)
 
     def at(self, number: Rows | int, place: Rows | slice = ALL) -> Pass:
-        """The passes with the `number` among those computed together, of the rows `place`, which may repeat."""
+        """Passes with the `number` among those computed together, of the rows `place`, which may repeat."""
 
         def taken(column: Floats) -> Floats:
             return column if column.size == 1 else column[number, place] if column.ndim > 1 else column[place]
@@ -130,7 +130,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
 
 
 def by_tokens(t: Table, rows: Floats, head_rows: Floats, exchange_s: Floats | float = 0.0) -> dict[str, Floats]:
-    """The fields of a pass that depend only on its numbers of tokens; `exchange_s` of one layer between its GPUs is added to their collectives."""
+    """Fields of a pass that depend only on its numbers of tokens; `exchange_s` of one layer between its GPUs is added to their collectives."""
     m, s, c = t.model, t.layout, t.chip
     layers, factor = m.layers / s.pp, t.engine.device_factor
     took, bound = {}, {}

@@ -17,7 +17,7 @@ llama.cpp's ggml-cuda.cu, 2025)."""
 
 
 def host_weights_s(t: Table, rows: Floats) -> Floats:
-    """Seconds of a pass of `rows` tokens for weights of its stage that are in the host's memory; 0 where none are.
+    """Seconds of a pass of `rows` tokens for weights of its stage that are in the host's memory; 0 if none are.
 
     All of them cross the link in every pass. Engines that compute on both processors multiply few tokens where the weights are; of the
     experts they read only those that receive a token, and they put experts into host memory first.
@@ -33,7 +33,7 @@ def host_weights_s(t: Table, rows: Floats) -> Floats:
 
 
 def prefix_load_s(t: Table) -> Floats:
-    """Seconds until the prefix of a request has arrived from the host's memory, each GPU's part over its own PCIe; 0 where it is on the GPU.
+    """Seconds until the prefix of a request has arrived from the host's memory, each GPU's part over its own PCIe; 0 if it is on the GPU.
 
     Copies run in parallel with the model's passes, so no other request waits (vLLM's guide to KV offloading: DMA, asynchronous).
     """

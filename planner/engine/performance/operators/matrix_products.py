@@ -1,4 +1,4 @@
-"""The matrix products of a forward pass one by one: m × k by k × n, how many, and their FLOPs.
+"""Matrix products of a forward pass one by one: m × k by k × n, how many, and their FLOPs.
 
 A product of m × k by k × n takes 2·m·n·k FLOP, as `torch.utils.flop_counter` counts; norms, softmax, activations and the
 optimizer count as none. Its backward pass is two products of the same size, for its input and for its weights. The two products of
@@ -85,7 +85,7 @@ def pass_products(
     expert_tp: float | None = None,
     in_window: float = 0.0,
 ) -> list[Gemm]:
-    """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
+    """Products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
 
     Layers with a window, or with chosen tokens, attend to no more; `in_window`: tokens for which layers with a window compute scores, where
     it is a mask; 0: the window. `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence in this pass; None: one

@@ -49,7 +49,7 @@ def clock_share(power_share: float) -> float:
 
 
 def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> Chip:
-    """`chip` under the power limit and the locked clock of `workload`; unchanged where these slow nothing or their effect is not known.
+    """`chip` under the power limit and the locked clock of `workload`; unchanged if these slow nothing or their effect is not known.
 
     `own_limit_w`: the power limit of the machine it is in. A limit applies to a GPU, and slices have their part of it.
     """
@@ -86,7 +86,7 @@ def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> 
 
 
 def drawn_w(chip: Chip, *, products: float, host: float = 0.0, links: float = 0.0, busy: float = 1.0) -> float:
-    """Mean power of one GPU in W; NaN where the data sheet gives none.
+    """Mean power of one GPU in W; NaN if the data sheet gives none.
 
     `products`, `host` and `links`: shares of the working time in which products are the limit, and in which the GPU waits for its host and
     for links; memory is the limit in the rest. `busy`: share of all time in which it works.

@@ -55,7 +55,7 @@ class ProductGroup(msgspec.Struct, frozen=True):
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP (dense or with experts), each where any row has such layers."""
+    """Products of one layer for `rows` tokens: its attention, and its MLP (dense or with experts), each where any row has such layers."""
     m, j, s = t.model, t.job, t.layout
     narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
     mixing, mlps, routed = (
@@ -113,7 +113,7 @@ def _time_of_uneven_head(t: Table) -> Floats:
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:
-    """Share of the output head's time for each pipeline stage; 0 where it is applied to no rows."""
+    """Share of the output head's time for each pipeline stage; 0 if it is applied to no rows."""
     return np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
 
 

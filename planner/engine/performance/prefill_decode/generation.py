@@ -89,7 +89,7 @@ def serve_of(t: Table, *, continuous: bool, alike: Rows | None = None) -> ServeC
 
 
 def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_s: Floats, host_s: Floats) -> dict[str, Passes]:
-    """The phases of `ServeColumns`; `launch_s`: a prompt's wait for the host, `host_s`: the engine around a step."""
+    """Phases of `ServeColumns`; `launch_s`: a prompt's wait for the host, `host_s`: the engine around a step."""
     prefill = model.prefill(batch, model.table.engine.host_step_s)
     prefill.by_class["launch"] = prefill.by_class["launch"] + launch_s
     phases = {"prefill": prefill}

@@ -21,7 +21,7 @@ from planner.engine.records.job import BYTES_BY_KIND
 
 
 class Passes(msgspec.Struct, frozen=True):
-    """The passes of one phase of generating, shape [rows]."""
+    """Passes of one phase of generating, shape [rows]."""
 
     one: Pass
     """One pass through one stage of the pipeline."""
@@ -38,7 +38,7 @@ class Batch(msgspec.Struct, frozen=True):
     prompts: Floats
     """Prompts that share a pass."""
     requests: Floats
-    """Requests that share the times of a phase: 1 where these are of a whole batch, else those whose prompts share a pass."""
+    """Requests that share the times of a phase: 1 if these are of a whole batch, else those whose prompts share a pass."""
     fresh: Floats
     """Tokens of a prompt that are not in the prefix cache."""
     context: Floats
@@ -57,7 +57,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def batch_of(t: Table, *, continuous: bool) -> Batch:
-    """The batch of every candidate; `continuous`: finished sequences are replaced at once, so that prompts meet running sequences."""
+    """Batch of every candidate; `continuous`: finished sequences are replaced at once, so that prompts meet running sequences."""
     j = t.job
     sequences = np.maximum(t.layout.sequences, 1.0)
     fresh = j.input_tokens - j.prefix_tokens
@@ -84,7 +84,7 @@ def micro_batches(t: Table) -> Floats:
 
 
 class Chunks(NamedTuple):
-    """The equal chunks in which prompts are read, shape [rows]."""
+    """Equal chunks in which prompts are read, shape [rows]."""
 
     one: Pass
     number: Floats
@@ -132,7 +132,7 @@ class ModelPasses(msgspec.Struct, frozen=True):
         return self.step.total * self.table.layout.pp * self.steps_per_token
 
     def compute_bound_s(self, steps: Floats) -> Floats:
-        """The part of the prompts and of `steps` tokens in which FLOPs take longer than bytes."""
+        """Part of the prompts and of `steps` tokens in which FLOPs take longer than bytes."""
         decoding = self.step.compute_bound * self.steps_per_token * steps * self.table.layout.pp
         return self.prompts.one.compute_bound * self.prompts.number * self.stage_times + decoding
 
@@ -180,7 +180,7 @@ def _by_chance(t: Table, batch: Batch, step: Pass, padded: Pass) -> Pass:
 
 
 def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of the draft, which take no time in rows without one; None where no row has one that is timed."""
+    """Passes of the draft, which take no time in rows without one; None if no row has one that is timed."""
     d = drafting(t)
     if d is None:
         return None
@@ -193,7 +193,7 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
 
 def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of prompts through encoders, which take no time in rows without one; None where no row has one.
+    """Passes of prompts through encoders, which take no time in rows without one; None if no row has one.
 
     An encoder reads whole prompts, and its output is multiplied once with the projections to the decoder's keys and values.
     """
@@ -213,7 +213,7 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
 
 def tower_table(t: Table) -> Table:
-    """The candidates with the towers of their pictures as their model, in 16 bit and, unless an engine divides them, whole on every rank."""
+    """Candidates with the towers of their pictures as their model, in 16 bit and whole on every rank, unless the engine divides them."""
     if t.tower is None:
         return t
     one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)
@@ -225,7 +225,7 @@ def tower_table(t: Table) -> Table:
 
 
 def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of the pictures of prompts through towers; None where no prompt has a picture.
+    """Passes of the pictures of prompts through towers; None if no prompt has a picture.
 
     Each patch attends to those of its own picture. Pictures of prompts that share a pass also share one.
     """

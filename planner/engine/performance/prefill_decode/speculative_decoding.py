@@ -29,7 +29,7 @@ def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
 
 
 def drafting(t: Table) -> Table | None:
-    """The candidates with their draft models as the model; None where none has one.
+    """Candidates with their draft models as the model; None if none has one.
 
     Weights of 16 bit and more are read at the device's bandwidth, others at that of the model's own format.
     """
@@ -64,7 +64,7 @@ class DraftRounds(RowRecord, frozen=True):
     round_s: Floats
     """Time of a round without attention, by the number of sequences; includes the host's launches of its passes."""
     side_s: Floats
-    """The draft's part of `round_s`."""
+    """Draft's part of `round_s`."""
     prompt_s: Floats
     """Time of the draft's pass over prompts without attention, by their tokens."""
 

@@ -14,9 +14,9 @@ class BatchingRules(RowRecord, frozen=True):
     """Rules of the engine of each row; columns of shape [rows]."""
 
     budget: Floats
-    """Most tokens of one iteration, in all its micro batches; infinite: whole prompts."""
+    """Maximum number of tokens of one iteration, in all its micro batches; infinite: whole prompts."""
     sequences: Floats
-    """Most requests in flight."""
+    """Maximum number of requests in flight."""
     capacity: Floats
     """Tokens that the cache can hold; infinite: nothing is cached, or it never fills."""
     reserve: Flags

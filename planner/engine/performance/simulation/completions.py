@@ -17,7 +17,7 @@ class Completions(Protocol):
     """Running sequences. An end is a number of iterations of its run, a position that of a request (`replica_state`). Runs in `run` differ."""
 
     def next_end(self) -> Floats:
-        """The next end of every run, infinite where no sequence runs; shape [runs]."""
+        """The next end of every run, infinite if no sequence runs; shape [runs]."""
 
     def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:
         """Add the sequences at `position` to each `run`, as many as its `count`."""

@@ -88,12 +88,12 @@ class IterationTime(RowRecord, frozen=True):
     row_share: Floats
     """Share of the prompt's tokens that one GPU computes: 1 / context-parallel ranks."""
     encoder_s: Floats | None = None
-    """Encoders of prompts as `rows_s`, by the prompt tokens of the pass, 0 in rows without one; None where no row has one. In rows with one the
+    """Encoders of prompts as `rows_s`, by the prompt tokens of the pass, 0 in rows without one; None if no row has one. In rows with one the
     decoder passes one token of a prompt that ends, in place of `rows_s` of its tokens."""
     encodes: Floats | None = None
     """1: an encoder reads the prompts of the row."""
     graphs: GraphSizes | None = None
-    """CUDA graphs of decoding steps; None where there is one for every number of sequences."""
+    """CUDA graphs of decoding steps; None if there is one for every number of sequences."""
     draft: DraftRounds | None = None
     """Rounds of a draft; with one an iteration is a round, and `sequence_s`, `cached_s`, `prompt_s`, `pair_s` include the draft's."""
 
@@ -214,7 +214,7 @@ def _through_stages_s(table: Table) -> Floats:
 
 
 def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
-    """`encoder_s` and `encodes` of every row; None where no row has an encoder."""
+    """`encoder_s` and `encodes` of every row; None if no row has an encoder."""
     if table.source is None:
         return None, None
     encodes = np.broadcast_to(table.model.reads_source, table.rows).copy()
@@ -230,7 +230,7 @@ def _by_knot(seconds: Floats, pp: Floats) -> Floats:
 
 
 def _pictures_s(table: Table) -> Floats:
-    """Seconds of the pictures of a prompt for each of its tokens; 0 where no prompt has one."""
+    """Seconds of the pictures of a prompt for each of its tokens; 0 if no prompt has one."""
     if table.tower is None:
         return np.zeros(table.rows)
     batch = batch_of(replace(table, layout=replace(table.layout, sequences=np.ones(1))), continuous=True)

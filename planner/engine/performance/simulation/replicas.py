@@ -23,7 +23,7 @@ from planner.engine.performance.simulation.traffic import traffic_of
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
 """Limits of what is simulated together: enough to spread the cost of a step, few enough to be similar and to stay in the processor's caches."""
 SETTLING_STEPS, SETTLED_ROWS = 40, 0.7
-"""Most steps towards the requests in flight, and the share of rows still changing at which the others are dropped."""
+"""Maximum number of steps towards the requests in flight, and the share of rows still changing at which the others are dropped."""
 LEAST_SLOPE = 0.1
 """Smallest value of f'·B/f in `request_times`: closer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
@@ -50,7 +50,7 @@ class _RequestTime(RowRecord, frozen=True):
     tokens_each: Floats
     """Tokens of a sequence in a pass."""
     most: Floats
-    """Most requests in flight."""
+    """Maximum number of requests in flight."""
     prompt_rows: Floats
     """Tokens in the generating layers on one GPU, for no prompt and for one; shape [rows, 2]."""
     attention_s: Floats

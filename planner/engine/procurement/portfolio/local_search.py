@@ -23,7 +23,7 @@ class Costs:
         self._known: dict[tuple[int, frozenset[int]], Mix] = {}
 
     def mix(self, pool: int, members: frozenset[int]) -> Mix:
-        """The cheapest mix of `pool` for the workloads `members`."""
+        """Cheapest mix of `pool` for the workloads `members`."""
         key = pool, members
         if key not in self._known:
             p = self._problem
@@ -43,7 +43,7 @@ class Costs:
 
 
 def members(placement: Sequence[int], pool: int) -> frozenset[int]:
-    """The workloads in `pool`."""
+    """Workloads in `pool`."""
     return frozenset(workload for workload, place in enumerate(placement) if place == pool)
 
 
@@ -59,14 +59,14 @@ def summed_needs(problem: Problem, pool: int, members: Iterable[int]) -> tuple[l
 
 
 def choices(problem: Problem) -> list[list[int]]:
-    """The pools that each workload can run in."""
+    """Pools that each workload can run in."""
     return [
         [pool for pool in range(len(problem.pools)) if (workload, pool) in problem.needs] for workload in range(problem.workloads)
     ]
 
 
 def local_search(problem: Problem) -> Placement | None:
-    """A placement that no move of one or two workloads makes cheaper; None where a workload can run nowhere. Nothing is bought."""
+    """A placement that no move of one or two workloads makes cheaper; None if a workload can run nowhere. Nothing is bought."""
     costs, options = Costs(problem), choices(problem)
     alone = [[costs.mix(pool, frozenset({workload})).usd for pool in pools] for workload, pools in enumerate(options)]
     if any(min(prices, default=math.inf) == math.inf for prices in alone):

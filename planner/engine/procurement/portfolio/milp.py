@@ -1,4 +1,4 @@
-"""The portfolio as a mixed-integer programme, solved by HiGHS (extra `portfolio`).
+"""Portfolio as a mixed-integer programme, solved by HiGHS (extra `portfolio`).
 
 minimise    Σ_p [ F_p·f_p + B_p·b_p + Σ_h w_h·(H_p·y_ph + S_p·z_ph + O_p·u_ph) ]
 such that   Σ_p x_wp = 1                                             each workload in one pool
@@ -37,7 +37,7 @@ class Solved(NamedTuple):
 
 
 def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> Solved | None:
-    """The cheapest placement; None where none is possible. Raises `ImportError` without highspy.
+    """Cheapest placement; None if none is possible. Raises `ImportError` without highspy.
 
     `processor_s`: reads the processor time of the program in seconds; without it only the clock ends a proof.
     """

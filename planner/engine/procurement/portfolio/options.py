@@ -1,4 +1,4 @@
-"""The problem of a portfolio, built from the plans of its workloads, the stock, and the offers."""
+"""Problem of a portfolio, built from the plans of its workloads, the stock, and the offers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlannedWorkload(NamedTuple):
     service: bool
     plan: Plan
     shared: Plan | None = None
-    """The plan on shares of GPUs, for a service that may share them."""
+    """Plan on shares of GPUs, for a service that may share them."""
     above: float = 0.0
     upto: float = 1.0
     """Upper end of the load that it serves, as a share of the largest load of a day: all of it, a base, or the load above a base."""
@@ -61,7 +61,7 @@ class PlannedWorkload(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The problem, and the way each workload runs in each pool."""
+    """Problem, and the way each workload runs in each pool."""
 
     problem: Problem
     ways: Mapping[tuple[int, int], SharedRow]
@@ -69,7 +69,7 @@ class Built(NamedTuple):
 
 
 def build(asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply) -> Built:
-    """The problem of `file`, whose workloads are `asked`."""
+    """Problem of `file`, whose workloads are `asked`."""
     pools = _pools(file, supply)
     keys = list(pools)
     ways = {

@@ -1,4 +1,4 @@
-"""The cheapest way to fill the needs of one pool, found exactly: every number of committed units is tried, and the rest follows."""
+"""Cheapest way to fill the needs of one pool, found exactly: every number of committed units is tried, and the rest follows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mix(NamedTuple):
 
 
 def pool_cost(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Sequence[float], most_bought: int = 0) -> Mix:
-    """The cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite where none is enough."""
+    """Cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite if none is enough."""
     peak = max((a + b for a, b in zip(hard, soft, strict=True)), default=0)
     shares: dict[tuple[int, int], float] = {}
     for needs, weight in zip(zip(hard, soft, strict=True), weights, strict=True):
@@ -50,7 +50,7 @@ def _units(source: Source | None, peak: int, most: int | None) -> int:
 
 
 class _Hour(NamedTuple):
-    """Units for an hour in addition to those paid for anyway, and the cost of a month of such hours; infinite where none are enough."""
+    """Units for an hour in addition to those paid for anyway, and the cost of a month of such hours; infinite if none are enough."""
 
     usd: float
     hourly: int = 0
@@ -71,7 +71,7 @@ def _hour(pool: Pool, firm: int, loose: int, fixed: int, bought: int) -> _Hour:
 
 
 def _rented(pool: Pool, firm: int, needed: int) -> Iterator[tuple[int, int]]:
-    """The units by the hour and on spot with at least `firm` lasting GPUs and `needed` in total; none where there are none to rent."""
+    """Units by the hour and on spot with at least `firm` lasting GPUs and `needed` in total; none if there are none to rent."""
     if needed == 0:
         yield 0, 0
     elif pool.hourly is not None:

@@ -1,4 +1,4 @@
-"""The cheapest mix for a portfolio: by HiGHS where it is installed, else by local search, with the same computation of costs."""
+"""Cheapest mix for a portfolio: by HiGHS where it is installed, else by local search, with the same computation of costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): 
 def portfolio_of(
     asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None = None
 ) -> Portfolio:
-    """The cheapest mix for the workloads of `file`; without placements where one of them can run nowhere.
+    """Cheapest mix for the workloads of `file`; without placements where one of them can run nowhere.
 
     Services that may use two kinds of GPU are tried as a base and the load above it, and stay whole where that saves nothing.
     `processor_s` limits the proof; see `solve`.
@@ -47,7 +47,7 @@ def portfolio_of(
 def _placed_as(
     asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None
 ) -> Portfolio:
-    """The cheapest mix for `asked`, each in one pool."""
+    """Cheapest mix for `asked`, each in one pool."""
     built = build(asked, file, supply)
     problem = built.problem
     stuck = [one.entry.name for number, one in enumerate(asked) if not any(number == key[0] for key in problem.needs)]

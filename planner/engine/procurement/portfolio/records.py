@@ -94,7 +94,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     owned_usd_per_month: float = 0.0
     """Cost of the power of one owned GPU that is in use for a full month."""
     fixed: Source | None = None
-    """The cheapest source that has to be paid whether used or not."""
+    """Cheapest source that has to be paid whether used or not."""
     hourly: Source | None = None
     spot: Source | None = None
     bought: Source | None = None
@@ -141,7 +141,7 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The placement of one workload."""
+    """Placement of one workload."""
 
     name: str
     gpu: str
@@ -157,7 +157,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Portfolio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The cheapest mix found."""
+    """Cheapest mix found."""
 
     workloads: list[Placed]
     pools: list[PoolUse]

@@ -40,7 +40,7 @@ def hourly_factors(entry: Entry) -> list[float]:
 
 
 def time_classes(entries: Sequence[Entry], services: Sequence[bool], job_shares: Iterable[float]) -> list[TimeClass]:
-    """The classes for `entries`; `services`: whether each has a load; `job_shares`: shares of the month for jobs, rounded.
+    """Classes for `entries`; `services`: whether each has a load; `job_shares`: shares of the month for jobs, rounded.
 
     Time is ordered from the quietest hour of the services to the busiest, and jobs are placed from its beginning.
     """

@@ -15,7 +15,7 @@ from planner.workload.tasks import Workload
 PARTS = max(DIVISORS)
 """Parts in which GPUs are counted where services may share them."""
 MOST_SHARES = 64
-"""Most replicas on shares in a plan."""
+"""Maximum number of replicas on shares in a plan."""
 
 PoolKey = tuple[str, int]
 """(GPU, GPUs of a node)."""
@@ -57,7 +57,7 @@ def on_shares(workload: Workload, plan: Plan) -> Workload:
 
 
 def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> SharedRow | None:
-    """The way that uses the least of the pool's GPUs, with a preference for whole ones; None where nothing runs there."""
+    """Way that uses the least of the pool's GPUs, with a preference for whole ones; None if nothing runs there."""
     gpu, per_node = key
     ways = [SharedRow(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
     for divisor in DIVISORS if shared is not None else ():

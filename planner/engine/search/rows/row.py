@@ -40,7 +40,7 @@ from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
 MOST_PROVIDERS = 3
-"""Most rows for one candidate that differ only in the provider."""
+"""Maximum number of rows for one candidate that differ only in the provider."""
 
 
 def plan_rows(choices: Sequence[Choice], parts: Sequence[ChosenPart], spec_chip: FindChip) -> list[PlanRow]:

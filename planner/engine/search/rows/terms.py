@@ -23,7 +23,7 @@ SUPPLY_KEYS = ("fabric", "max_nodes", "spot_interruptions_per_h", "checkpoint_in
 
 
 def network_of(choice: Choice, quote: Quote | None) -> Network:
-    """The network between the nodes of `choice` rented by `quote`."""
+    """Network between the nodes of `choice` rented by `quote`."""
     d, node = choice.deployments, choice.node_type
     wire = quote.wire if quote else node.wire
     nodes = int(d.instances[choice.row])
@@ -101,7 +101,7 @@ def effective_usd_per_h(choice: Choice, quote: Quote) -> float:
 
 
 def job_figures(choice: Choice, quote: Quote | None, job_h: Figure | None, usd_per_h: float) -> tuple[Figure | None, Figure | None]:
-    """(hours, dollars) of a job that takes `job_h` undisturbed; None where it does not end."""
+    """(hours, dollars) of a job that takes `job_h` undisturbed; None if it does not end."""
     if job_h is None:
         return None, None
     if quote is None:
@@ -136,7 +136,7 @@ def terms_of(choice: Choice, quote: Quote, job_h: Figure | None) -> list[TermPri
 
 
 def _undisturbed_h(choice: Choice) -> float | None:
-    """Hours of the job without interruptions; None where it does not end."""
+    """Hours of the job without interruptions; None if it does not end."""
     d = choice.deployments
     hours = float(d.bill.job_h[choice.row])
     own = d.quote(choice.row)
@@ -151,7 +151,7 @@ def _factor(choice: Choice, term: Term) -> tuple[float, float, float]:
 
 
 def _stretched(choice: Choice, term: Term, job_h: Figure) -> Figure | None:
-    """`job_h` with the interruptions of `term`, whose uncertainty widens its range; None where it may never end."""
+    """`job_h` with the interruptions of `term`, whose uncertainty widens its range; None if it may never end."""
     low, value, high = _factor(choice, term)
     if np.isinf(value):
         return None

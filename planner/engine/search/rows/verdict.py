@@ -94,7 +94,7 @@ def _too_few(d: Deployments, row: int) -> list[str]:
 
 
 def _host_short(d: Deployments, row: int) -> str:
-    """Words for a host with too little memory for what is offloaded; '' where it has enough."""
+    """Words for a host with too little memory for what is offloaded; '' if it has enough."""
     needed, room = float(d.evaluated.memory.host[row]), host_bytes_per_gpu(d.quote(row))
     if needed > room:
         return f"{HOST_SHORT}: {bytes_text(needed)} needed for each GPU, the instance has {bytes_text(room)}"
@@ -102,7 +102,7 @@ def _host_short(d: Deployments, row: int) -> str:
 
 
 def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
-    """Words for a memory range whose high end is above the whole GPU, including the share kept free; '' where it is not.
+    """Words for a memory range whose high end is above the whole GPU, including the share kept free; '' if it is not.
 
     A service needs room for one request: with less memory its engine admits fewer requests.
     """

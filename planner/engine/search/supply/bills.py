@@ -67,7 +67,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
         return cls(quotes, usd_per_h, each_gpu > 0, spot > 0, *limits)
 
     def at(self, numbers: Rows) -> Terms:
-        """The columns of each row, by the number of its quote."""
+        """Columns of each row, by the number of its quote."""
         return Terms(self.quotes, *(getattr(self, name)[numbers] for name in Terms.__struct_fields__[1:]))
 
     @cached_property
@@ -89,7 +89,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
 
 
 class Nodes(msgspec.Struct, frozen=True, dict=True):
-    """The node types that a job can run on, and their costs, as columns for all candidates on them."""
+    """Node types that a job can run on, and their costs, as columns for all candidates on them."""
 
     types: Sequence[NodeType]
 
@@ -100,7 +100,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def most(self) -> Floats:
-        """Most GPUs of each type."""
+        """Maximum number of GPUs of each type."""
         return np.array([node.most for node in self.types], dtype=np.float64)
 
     @cached_property
@@ -131,7 +131,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def quotes(self) -> Rows:
-        """Number of quotes of each type; 1 where it has the user's price."""
+        """Number of quotes of each type; 1 if it has the user's price."""
         return np.array([len(node.terms) for node in self.types])
 
     @cached_property

@@ -46,7 +46,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     """NVLink as stated in the offer; None: not stated, or there is no offer."""
     most: int
     wire: Wire
-    """The network between nodes."""
+    """Network between nodes."""
     here: bool = False
     """True if it is a device of this machine."""
     usd_per_gpu_h: float | None = None
@@ -77,7 +77,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def cluster(self) -> int:
-        """Most nodes that can be joined."""
+        """Maximum number of nodes that can be joined."""
         if self.here or not self.largest or self.wire.bytes_per_s <= 0:
             return 1
         return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
@@ -99,12 +99,12 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def most_joined(self) -> int:
-        """Most GPUs of a job whose GPUs all exchange data."""
+        """Maximum number of GPUs of a job whose GPUs all exchange data."""
         return min(self.most, self.per_node * self.cluster)
 
 
 def host_bytes_per_gpu(quote: Quote | None) -> float:
-    """Host memory that a job may use for each GPU of an instance; NaN where the offer does not state it."""
+    """Host memory that a job may use for each GPU of an instance; NaN if the offer does not state it."""
     if quote is None or quote.offer.memory_bytes is None:
         return float("nan")
     return HOST_SHARE * quote.offer.memory_bytes / quote.offer.gpus

@@ -37,7 +37,7 @@ class OwnedNode(msgspec.Struct, frozen=True):
         return self.running_usd_per_h + (self.depreciation_usd_per_h or 0.0)
 
     def answer(self, gpus: int) -> OwnedAnswer:
-        """The costs of `gpus` such GPUs."""
+        """Costs of `gpus` such GPUs."""
         lost, price = self.depreciation_usd_per_h, self.price_usd
         return OwnedAnswer(
             bought=self.bought,
@@ -64,7 +64,7 @@ class OwnedPool(msgspec.Struct, frozen=True):
 
 
 def owned_pools(workload: Workload, supply: Supply) -> Iterator[OwnedPool]:
-    """The machines of `own`, then what `capex_usd` buys of every GPU that has a price. Raises `UserError` for an unknown GPU."""
+    """Machines of `own`, then what `capex_usd` buys of every GPU that has a price. Raises `UserError` for an unknown GPU."""
     owning = workload.owning or Owning()
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
     for own, gpu in zip(workload.own, parts_of(workload.own, supply), strict=True):

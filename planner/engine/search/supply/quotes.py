@@ -55,7 +55,7 @@ class Quote(msgspec.Struct, frozen=True):
     """Names of the fields that nobody publishes."""
 
     def over(self, wire: tuple[Fabric, float]) -> Quote:
-        """The quote if nodes need this kind and rate of network: with any other network its nodes work alone."""
+        """Quote if nodes need this kind and rate of network: with any other network its nodes work alone."""
         return self if (self.wire.kind, self.wire.bytes_per_s) == wire else replace(self, cluster=1)
 
     def covers(self, other: Quote, *, memory: bool) -> bool:
@@ -73,7 +73,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
-    """The network stated in the workload, for nodes of `size` GPUs; None where it states none."""
+    """Network stated in the workload, for nodes of `size` GPUs; None if it states none."""
     if workload.fabric is None:
         return None
     if workload.fabric == "none":
@@ -84,7 +84,7 @@ def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
 
 
 def usual_wire(gpu: Gpu, size: int, source: str) -> Wire:
-    """The network that a GPU usually has, used where none is stated."""
+    """Network that a GPU usually has, used where none is stated."""
     name, rate = fabric_of(gpu, None, size)
     return Wire(name, usual_fabric(gpu), rate, "assumed", source)
 
@@ -123,7 +123,7 @@ class _Reach(NamedTuple):
 
 
 def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload) -> _Reach:
-    """The nodes of `size` GPUs that `offer` has."""
+    """Nodes of `size` GPUs that `offer` has."""
     provider, known = supply.providers.get(offer.provider), supply.network_of(offer)
     whole = size == (offer.gpus_max or offer.gpus)
     assumed = []
@@ -178,7 +178,7 @@ def countries_asked(workload: Workload) -> frozenset[str]:
 
 
 def check_supply_keys(workload: Workload, supply: Supply) -> None:
-    """Raises `UserError` with every unknown name among the GPUs considered and the filters."""
+    """Raise `UserError` with every unknown name among the GPUs considered and the filters."""
     problems, offers, records = Problems(), supply.offers, supply.providers.values()
     for name in workload.gpus_considered:
         try:

@@ -70,7 +70,7 @@ def _first(config: dict[str, Any], *names: str) -> float | None:
 
 
 def _part(config: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object `name` of the settings; empty by default."""
+    """Object `name` of the settings; empty by default."""
     found = config.get(name)
     return found if isinstance(found, dict) else {}
 

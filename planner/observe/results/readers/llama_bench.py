@@ -87,7 +87,7 @@ def _result(row: Mapping[str, Any]) -> Result | None:
 
 
 def _model(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The storage format from the file's type; the user has to name the architecture, because 'qwen2 7B' matches several."""
+    """Storage format from the file's type; the user has to name the architecture, because 'qwen2 7B' matches several."""
     words = str(row.get("model_type") or "").lower().split()
     stored = next((FILE_TYPES.get(word, word) for word in reversed(words) if re.fullmatch(r"(i?q\d\w*|b?f\d\d)", word)), None)
     if stored is not None and stored.endswith("_k"):

@@ -45,7 +45,7 @@ def _read(contents: Contents) -> list[Result]:
 
 
 def _printed(contents: Contents) -> dict[str, Any]:
-    """The printed report in the form of the JSON report; the last one of a log with several."""
+    """Printed report in the form of the JSON report; the last one of a log with several."""
     found: dict[str, Any] = {part: {} for part in PARTS}
     for line in contents.whole_lines:
         name, _, value = (part.strip() for part in line.partition(":"))

@@ -97,7 +97,7 @@ def _stack(keys: ConfigKeys, width: int, *, share: float) -> tuple[Sublayer, Sub
 
 
 def _patcher(keys: ConfigKeys, vocabulary: int) -> tuple[Sublayer, ...]:
-    """The stack that determines the ends of patches: all bytes pass it, and it keeps nothing."""
+    """Stack that determines the ends of patches: all bytes pass it, and it keeps nothing."""
     width = keys.size("hidden_size", default=768)
     attention, mlp = _stack(keys, width, share=1)
     seen = tuple(one.uncached for one in attention.attending)

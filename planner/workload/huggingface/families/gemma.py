@@ -34,7 +34,7 @@ def _attention(
 
 
 def _attentions(keys: ConfigKeys, sizes: dict[str, Any], *, full_dim: int, full_heads: int, joined: bool) -> dict[str, Any]:
-    """The attention of every layer, by its kind and by whether it follows those that fill the cache."""
+    """Attention of every layer, by its kind and by whether it follows those that fill the cache."""
     layers, kinds = sizes["layers"], keys.items("layer_types")
     kinds = kinds or ["sliding_attention" if (layer + 1) % _PATTERN else "full_attention" for layer in range(layers)]
     filling = layers - keys.count("num_kv_shared_layers")
@@ -60,7 +60,7 @@ def _attentions(keys: ConfigKeys, sizes: dict[str, Any], *, full_dim: int, full_
 
 
 def _layer_inputs(keys: ConfigKeys, sizes: dict[str, Any], *, absent: int) -> tuple[int, tuple[Sublayer, ...]]:
-    """The embedding that gives each layer its own vector of a token, and the projections of these vectors."""
+    """Embedding that gives each layer its own vector of a token, and the projections of these vectors."""
     width, layers, own = sizes["width"], sizes["layers"], keys.count("hidden_size_per_layer_input", absent=absent)
     if not own:
         return 0, ()

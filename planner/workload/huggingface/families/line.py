@@ -30,16 +30,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Vectors of a norm: 0 without weights, 2 with a bias."""
     centred: bool = False
     bias: str = ""
-    """The flag that gives query, key and value a bias."""
+    """Flag that gives query, key and value a bias."""
     out_bias: str = ""
-    """The flag that gives the projection of attention's output a bias."""
+    """Flag that gives the projection of attention's output a bias."""
     mlp_bias: str = ""
     biased: bool = False
     """Default of these flags."""
     query_key_norm: Literal["", "head", "whole"] = ""
     """Norms of query and key over a head, or over the whole projection."""
     normed_by: str = ""
-    """The flag for these norms; without a flag they are always present."""
+    """Flag for these norms; without a flag they are always present."""
     gated: bool = True
     joined_gate: bool = False
     gate: Literal["", "head", "whole"] = ""
@@ -53,30 +53,30 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     every_window: bool = False
     """True if all layers have the window of the config, if it has no `layer_types`."""
     ffn: str = "intermediate_size"
-    """The key of the inner width of a dense MLP."""
+    """Key of the inner width of a dense MLP."""
     mlp_norm: bool = False
     """True if there is a norm before the last matrix of the MLP, and one before that of attention."""
     mlp_scales: int = 0
     """Learned numbers of a layer's activation."""
     experts: str = ""
-    """The key of the number of experts, which are in every layer that `mlp_layer_types` does not call dense."""
+    """Key of the number of experts, which are in every layer that `mlp_layer_types` does not call dense."""
     top_k: str = "num_experts_per_tok"
-    """The key of the number of experts of a token."""
+    """Key of the number of experts of a token."""
     inner: str = "intermediate_size"
-    """The key of the inner width of an expert."""
+    """Key of the inner width of an expert."""
     dense: str = "first_k_dense_replace"
-    """The key of the layers without experts where there is no `mlp_layer_types`: their number, or a list."""
+    """Key of the layers without experts where there is no `mlp_layer_types`: their number, or a list."""
     shared: str = ""
-    """The key of the number of shared experts."""
+    """Key of the number of shared experts."""
     shared_ffn: str = ""
-    """The key of their summed width."""
+    """Key of their summed width."""
     experts_norm: bool = False
     """True if layers with experts have a further norm."""
     corrected: bool = False
     latent: bool = False
     """True if attention is multi-head latent attention."""
     dropout: str = ""
-    """The key of the dropout on the outputs of attention and MLP; a tenth where it is absent."""
+    """Key of the dropout on the outputs of attention and MLP; a tenth where it is absent."""
 
 
 def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:

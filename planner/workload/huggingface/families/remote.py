@@ -53,14 +53,14 @@ def chatglm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("phi4mm", Block(joined_rotary=True, fused_gate=True))
 def phi4mm(keys: ConfigKeys) -> dict[str, Any]:
-    """The text of Phi-4-multimodal: Phi 3, without its towers and the adapters for pictures and sound."""
+    """Text of Phi-4-multimodal: Phi 3, without its towers and the adapters for pictures and sound."""
     beside = tuple(name for name in ("embd_layer", "vision_lora", "speech_lora") if keys.value(name) is not None)
     return phi3(keys) | {"left_out": beside}
 
 
 @family("minicpmv")
 def minicpmv(keys: ConfigKeys) -> dict[str, Any]:
-    """The text of MiniCPM-V, which depends on its version: Qwen 2 (2.6), Qwen 3 (4.5) or Llama."""
+    """Text of MiniCPM-V, which depends on its version: Qwen 2 (2.6), Qwen 3 (4.5) or Llama."""
     version = str(keys.value("version"))
     return {"2.6": qwen2, "4.5": qwen3}.get(version, llama)(keys)
 

@@ -18,7 +18,7 @@ from planner.workload.sublayers import Attending, Sublayer, gated_mlp, projected
 
 @family("diffllama")
 def diffllama(keys: ConfigKeys) -> dict[str, Any]:
-    """The difference of two attentions: each head reads the values of two."""
+    """Difference of two attentions: each head reads the values of two."""
     sizes = line_sizes(keys, biased=True)
     seen = Attending.scored(sizes["layers"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
     plain = projected_attention(sizes["width"], seen, other=4 * seen.score_dim, bias=sizes["attention_bias"])

@@ -1,4 +1,4 @@
-"""The screen as it was left: form, filter, order, cursor and pane, taken up again at the next start or by its name."""
+"""Saved state of the screen: form, filter, order, cursor and pane, restored at the next start or by its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from planner.errors import UserError
 from widgets import state_files
-from widgets.background.opened import PlanQuestion, facet_names, load_preset, read_left
+from widgets.background.opened import PlanQuestion, facet_names, load_preset, read_saved
 from widgets.base_app import BaseApp
 from widgets.panes.frame import PANES
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from planner.workload.presets import Preset
 
 MOST_NAME = 50
-"""Letters of a preset's name in the name of a session made of it."""
+"""Maximum letters of a preset's name in the name of a session."""
 
 
-def as_left(app: BaseApp) -> dict[str, Any] | None:
-    """The screen as it is; None before there is a plan."""
+def current_state(app: BaseApp) -> dict[str, Any] | None:
+    """Present state of the screen; None before there is a plan."""
     if app.preset is None or app.plan is None or not app.ready:
         return None
     origin = app.preset.name if app.preset.origin != "file" else str(app.preset.path)
@@ -40,8 +40,8 @@ def as_left(app: BaseApp) -> dict[str, Any] | None:
 
 
 def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
-    """A form that differs from its preset, with the name it would be kept under; None where no session lacks it."""
-    left = as_left(app) if app.modified else None
+    """Name and state of a form that differs from its preset, to be saved; None if a session has it already."""
+    left = current_state(app) if app.modified else None
     if left is None or app.preset is None:
         return None
     kept = (state_files.load_session(app.options.state, name) for name in state_files.session_names(app.options.state))
@@ -50,28 +50,28 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", app.preset.name).strip("-.")[:MOST_NAME] + "-modified", left
 
 
-def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
-    """Keep the `form` that is about to be replaced as a session, and show how to open it again."""
+def save_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
+    """Save the `form` that is about to be replaced as a session, and show how to open it again."""
     if form is not None and state_files.save_session(app.options.state, form[1], form[0]).kept:
         app.notify(f"J restores {form[0]}, also after a restart.", title="The changed form is saved", timeout=6)
 
 
-def remember(app: BaseApp) -> None:
-    """Save the screen for the next start; does nothing where the folder cannot be written."""
-    if (left := as_left(app)) is not None:
+def save_screen(app: BaseApp) -> None:
+    """Save the screen for the next start; does nothing if the folder cannot be written."""
+    if (left := current_state(app)) is not None:
         state_files.save_session(app.options.state, left)
 
 
-async def go_on(app: BaseApp) -> bool:
-    """Take up what was left at the last start; False where there is nothing that can be used."""
-    return await take_up(app, state_files.load_session(app.options.state))
+async def restore_last(app: BaseApp) -> bool:
+    """Restore the screen of the last start; returns False if there is nothing usable."""
+    return await restore(app, state_files.load_session(app.options.state))
 
 
-async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
-    """Show the screen as it was `left`; False, and nothing changes, where that cannot be used."""
+async def restore(app: BaseApp, left: Mapping[str, Any]) -> bool:
+    """Restore the saved state `left`; returns False without changes if it cannot be used."""
     from planner.present.choice.facets import Facets, read_facets
 
-    state = read_left(left)
+    state = read_saved(left)
     if state is None:
         return False
 
@@ -82,7 +82,7 @@ async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
         preset, stated, names = await app.ask(opened)
         facets = read_facets(state.filter_text, names) if names is not None else Facets()
         where = str(preset.path)
-        if not await app.plan_loop.foretells(PlanQuestion(facets.over(state.workload), where, state.basis)):
+        if not await app.plan_loop.has_first_plan(PlanQuestion(facets.over(state.workload), where, state.basis)):
             await app.ask(lambda session: session.workload(state.workload, where))
     except UserError:
         return False

@@ -1,4 +1,4 @@
-"""Opening the box, and doing what was taken from it."""
+"""Opening the box, and running the chosen suggestion."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from widgets.actions.workload import change_model
 from widgets.base_app import BaseApp
 from widgets.omnibox.finding import Suggestion, of_fields, setting
 from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
-from widgets.opening import open_preset
+from widgets.start import open_preset
 
 
 def open_box(app: BaseApp, *, models_only: bool = False) -> None:
-    """Ask for something, then do it."""
+    """Open the box, then run the chosen suggestion."""
     suggestions = partial(_models if models_only else _everything, app)
     title, hint = ("Model", MODEL_HINT) if models_only else ("Find or set", HINT)
 
     def taken(suggestion: Suggestion | None) -> None:
         if suggestion is not None:
-            app.run_worker(take(app, suggestion), group="take", exit_on_error=False)
+            app.run_worker(run_suggestion(app, suggestion), group="take", exit_on_error=False)
 
     app.push_screen(OmniScreen(app, suggestions, title, hint), taken)
 
 
-async def take(app: BaseApp, suggestion: Suggestion) -> None:
-    """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key or go to it, or run a command."""
+async def run_suggestion(app: BaseApp, suggestion: Suggestion) -> None:
+    """Run a suggestion: change the model, open a preset or session, narrow to a GPU, show what GPUs can run, set or show a key, run a command."""
     if suggestion.kind == "model":
         await change_model(app, suggestion.value)
     elif suggestion.kind == "preset":

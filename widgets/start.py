@@ -1,4 +1,4 @@
-"""Opening: the content of the panes, the user's settings, presets, and this machine."""
+"""Start of the screen: content of the panes, the user's settings, presets, and this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.paths import DEFAULT_PRESET
 from widgets.actions.narrowing import take_filter, use_filter
 from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
-from widgets.remembered import go_on, keep_modified, modified_form
+from widgets.saved_screen import modified_form, restore_last, save_modified
 
 if TYPE_CHECKING:
     from planner.errors import Problem
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
 
 
 FIRST_ANSWER_S = 1.0
-"""Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
+"""Time reserved for the first answer, before this machine and the lists of the pickers are read."""
 MOST_PROBLEMS = 3
 """Problems of one file that are shown at once."""
 RESTORED = "The last session is restored; N starts afresh."
 WITH_PANES_S = 0.1
-"""Time that the content of the panes is held back for an answer that the planner process has nearly ready, to be painted with it."""
+"""Time to wait before the panes are first drawn, so that an answer that is nearly ready can be drawn with them."""
 
 
 async def begin(app: BaseApp) -> None:
-    """Open the first preset and plan it, then do everything that the first answer does not need."""
-    with app.batch_update():  # laid out and painted once
+    """Open the first preset and plan it, then do the work that the first answer does not need."""
+    with app.batch_update():  # laid out and drawn once
         await fill_panes(app)
         unusable = use_settings(app)
-        restored = app.options.preset is None and await go_on(app)
+        restored = app.options.preset is None and await restore_last(app)
         if not restored:
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
-            await with_model(app)
+            await plan_given_model(app)
         if app.session_thread.process is not None:
             await first_answer(app, WITH_PANES_S)
     if app.plan_loop.answered.is_set():
-        await painted(app)
+        await wait_until_drawn(app)
     show_tour(app, unusable)
     if restored and not is_fresh(app):
         app.notify(RESTORED, timeout=8)
     await first_answer(app, FIRST_ANSWER_S)
-    await painted(app)
+    await wait_until_drawn(app)
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
     else:
         app.content.machine.say_off()
-    await look_round(app)
+    await read_environment(app)
 
 
-async def with_model(app: BaseApp) -> None:
-    """Plan the model that the program was opened on."""
+async def plan_given_model(app: BaseApp) -> None:
+    """Plan the model given on the command line, if any."""
     if app.options.model is not None:
         from widgets.actions.workload import change_model
 
@@ -65,12 +65,12 @@ async def with_model(app: BaseApp) -> None:
 
 
 def is_fresh(app: BaseApp) -> bool:
-    """True if the screen shows what a first start does."""
+    """True if the screen shows the state of a first start."""
     return app.preset is not None and (app.preset.name, app.modified, app.filter_text) == (DEFAULT_PRESET, False, "")
 
 
-async def open_afresh(app: BaseApp) -> None:
-    """Show what a first start does: the usual preset without a filter; a form that was changed is kept as a session."""
+async def start_afresh(app: BaseApp) -> None:
+    """Show the state of a first start, the default preset without a filter; a changed form is saved as a session."""
     app.basis = "measured"
     await open_preset(app, DEFAULT_PRESET)
     take_filter(app, "")
@@ -84,7 +84,7 @@ async def first_answer(app: BaseApp, within_s: float) -> None:
             await asyncio.wait_for(app.plan_loop.answered.wait(), within_s)
 
 
-async def painted(app: BaseApp) -> None:
+async def wait_until_drawn(app: BaseApp) -> None:
     """Wait until the screen has been drawn: other work at the same time would delay it."""
     drawn = asyncio.Event()
     app.screen.call_after_refresh(drawn.set)
@@ -109,7 +109,7 @@ def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
 
 
 def listed(problems: Sequence[Problem]) -> str:
-    """The first problems, a line for each, under the name of the file that all of them are in."""
+    """First problems, a line for each, under the name of the file that all of them are in."""
     files = {problem.where for problem in problems}
     head, shown = ([*files], [problem._replace(where="") for problem in problems]) if len(files) == 1 else ([], problems)
     more = len(problems) - MOST_PROBLEMS
@@ -153,8 +153,8 @@ def use_settings(app: BaseApp) -> Sequence[Problem]:
     return problems.found
 
 
-async def look_round(app: BaseApp) -> None:
-    """Find out what can be opened, what this machine is, and what was measured on it."""
+async def read_environment(app: BaseApp) -> None:
+    """Read the names of presets, models and GPUs, this machine, and its stored measurements."""
     from widgets.background.benchmark import stored_text
     from widgets.screens.overlay import Overlay
 
@@ -178,7 +178,7 @@ async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> N
         if fallback is not None and fallback != name:
             await open_preset(app, fallback)
         return
-    keep_modified(app, modified_form(app))
+    save_modified(app, modified_form(app))
     app.preset, app.preset_fields = preset, workload
     app.plan_loop.forget()
     app.trial = None
@@ -228,7 +228,7 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
 
 
 def _this_machine(session: Session) -> str:
-    """The GPUs of this machine, in words."""
+    """GPUs of this machine, in words."""
     machine = session.machine
     names = sorted({local.name for local in machine.gpus})
     count = f"{len(machine.gpus)} × " if len(machine.gpus) > 1 else ""

@@ -10,7 +10,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.widgets import Static
 from tui_sample import PRESET, sample_options, settle
 
-from widgets import opening, state_files
+from widgets import start, state_files
 from widgets.app import PlannerApp
 from widgets.background import row_details
 from widgets.drawing import theme
@@ -91,7 +91,7 @@ async def test_the_first_answer_is_asked_for_before_the_lists_of_the_pickers(tmp
 async def test_what_is_slow_to_answer_holds_the_rest_up_no_longer_than_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "FIRST_ANSWER_S", 0.0)
+    monkeypatch.setattr(start, "FIRST_ANSWER_S", 0.0)
     app = PlannerApp(sample_options(tmp_path))
     app.plan_loop.answered.set = lambda: None  # type: ignore[method-assign]  # an answer that never comes
     async with app.run_test(size=(120, 40)) as pilot:
