@@ -222,7 +222,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def final_vector(self) -> int:
-        """Vectors outside the layers, norms and biases, and towers: what every GPU of a stage holds whole."""
+        """Vectors outside the layers, norms and biases, and towers: what every GPU of a stage holds whole, but for towers that an engine divides."""
         own = self.final_norms * self.norm_parameters + self.final_bias + self.towers
         return own + (self.source.final_vector if self.source else 0)
 

@@ -85,6 +85,7 @@ class ModelColumns(Columns, frozen=True):
     active: Floats
     active_matrix: Floats
     final_vector: Floats
+    towers: Floats
 
     @property
     def reads_source(self) -> Floats:

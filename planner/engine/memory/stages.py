@@ -29,7 +29,8 @@ def stage_parameters(t: Table) -> Stage:
     linear = share * layers_of_gpu(t)
     head_alone = m.head + m.token_matrix * m.tied * (s.pp > 1)
     other = np.where(s.pp > 1, np.maximum(m.embedding, head_alone), m.embedding + m.head) / s.tp
-    return Stage(linear=linear, other=other + m.final_vector, layers=layers)
+    towers_elsewhere = m.towers * (1 - 1 / s.tp) * t.engine.divides_towers
+    return Stage(linear=linear, other=other + m.final_vector - towers_elsewhere, layers=layers)
 
 
 def layers_of_gpu(t: Table) -> Floats:

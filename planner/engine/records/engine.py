@@ -155,6 +155,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """A request is admitted only if the cache has room for its whole output."""
     fused_elementwise: N = default(0.0)
     """Norms, rotary embedding and activation are fused kernels."""
+    divides_towers: N = default(0.0)
+    """Ranks of tensor parallelism divide towers for pictures; else each holds them whole."""
     whole_between: N = default(0.0)
     """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
     gathers_logits: N = default(0.0)

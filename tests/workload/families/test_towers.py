@@ -140,13 +140,21 @@ def test_pictures_take_their_time_in_a_simulated_service_too() -> None:
     assert simulated == pytest.approx(alone, rel=0.05)
 
 
-def test_tensor_parallel_ranks_read_the_whole_picture() -> None:
-    """Towers are whole on every rank, so that more ranks read prompts sooner but no picture."""
-    added = [
-        looking(tp=tp, gpus=tp, images=2, image_tokens=1296).ttft_s.mean.value - looking(tp=tp, gpus=tp).ttft_s.mean.value
-        for tp in (1, 4)
-    ]
-    assert added[1] == pytest.approx(added[0], rel=0.01)
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_ranks_divide_a_tower_and_its_work_or_hold_it_whole(engine: str) -> None:
+    """Four ranks of an engine that divides towers hold a quarter of the weights and read a picture sooner, but for what they exchange."""
+    fields = {"engine": engine, "task": "prefill", "batch": 1, "concurrency": None, "output_tokens": None}
+    pictures = {"images": 2, "image_tokens": 1296}
+    blind, seeing = ([looking(**fields, tp=tp, gpus=tp, **also) for tp in (1, 4)] for also in ({}, pictures))
+    one, four = (all_of.prefill_s.value - text.prefill_s.value for text, all_of in zip(blind, seeing, strict=True))
+    tower = 2 * read_architecture(SEEING).towers
+    whole, part = (answer.memory_bytes.weights for answer in blind)
+    if engine == "tensorrt-llm":
+        assert part == pytest.approx((whole - tower) / 4 + tower, rel=1e-3)
+        assert four == pytest.approx(one, rel=0.01)
+    else:
+        assert part == pytest.approx(whole / 4, rel=1e-3)
+        assert one / 4 < four < 0.8 * one
 
 
 def test_a_picture_whose_size_is_not_told_has_a_megapixel() -> None:

@@ -213,11 +213,12 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
 
 def tower_table(t: Table) -> Table:
-    """Candidates with the towers of their pictures as their model, in 16 bit and whole on every rank."""
+    """Candidates with the towers of their pictures as their model, in 16 bit and whole on every rank, unless the engine divides them."""
     if t.tower is None:
         return t
     one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)
-    layout = replace(t.layout, tp=one, pp=one, cp=one, ep=one)
+    ranks = np.where(t.engine.divides_towers > 0, t.layout.tp, one)
+    layout = replace(t.layout, tp=ranks, pp=one, cp=one, ep=one)
     plain = ("narrow_bytes", "weight_bits_packed", "gptq", "bitsandbytes", "unpack_host_s", "served_adapters", "offload_parameters")
     job = replace(t.job, **dict.fromkeys(BYTES_BY_KIND, sixteen), **dict.fromkeys(plain, nothing))
     return replace(t, model=t.tower, job=job, layout=layout, tower=None, source=None, draft=None, draft_model=None)
