@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.sublayers import Attending, ReadsContext, StoredPart, Sublayer, layers_of
+from planner.workload.sublayers import AttentionGroup, ReadsContext, StoredPart, Sublayer, layers_of
 
 
 class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
@@ -179,26 +179,26 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return self.layers - layers_of(self.instead, "attention")
 
     @cached_property
-    def attention(self) -> tuple[Attending, ...]:
+    def attention(self) -> tuple[AttentionGroup, ...]:
         """Layers in groups of equal access to earlier tokens; the choice of tokens in sparse attention is a separate group."""
-        own = Attending(
+        own = AttentionGroup(
             layers=self.attention_layers - self.windowed_layers,
             heads=self.heads,
             kv_heads=1 if self.latent_rank else self.kv_heads,
             score_dim=self.head_dim,
             value_dim=self.value_dim or self.head_dim,
-            reach="chosen" if self.chosen else "all",
+            attends_to="chosen" if self.chosen else "all",
             cached=self.cached_per_token,
             read=self.cached_per_token,
         )
-        groups = [own, replace(own, layers=self.windowed_layers, reach="window")]
+        groups = [own, replace(own, layers=self.windowed_layers, attends_to="window")]
         further = (one for part in (*self.instead, *self.beside) for one in part.attending)
         return tuple(one for one in (*groups, *further) if one.layers)
 
     @property
     def scored_share(self) -> float:
         """Share of the layers in which a token has a score for each token that it attends to; recurrences have none."""
-        return min(1.0, sum(one.layers for one in self.attention if one.attended and one.reach != "source") / self.layers)
+        return min(1.0, sum(one.layers for one in self.attention if one.attended and one.attends_to != "source") / self.layers)
 
     @property
     def attention_vector(self) -> int:

@@ -15,7 +15,7 @@ Role = Literal[
 """Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
 Matrices = tuple[tuple[Role, int, int], ...]
 """(role, inputs, outputs) of each matrix."""
-Reach = Literal["all", "window", "chosen", "source"]
+AttendsTo = Literal["all", "window", "chosen", "source"]
 """Tokens that a layer attends to: all preceding ones, the last `window` of them (it keeps only these), `chosen` ones of all it keeps, or
 the output of an encoder, whose keys and values it keeps."""
 
@@ -24,7 +24,7 @@ FLASH_DIM, MASKED_DIM = 256, 128
 unslothai/unsloth#11102)."""
 
 
-class Attending(msgspec.Struct, frozen=True, kw_only=True):
+class AttentionGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
 
     layers: float
@@ -34,7 +34,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     score_dim: int = 0
     """Elements of a head's query and key."""
     value_dim: int = 0
-    reach: Reach = "all"
+    attends_to: AttendsTo = "all"
     cached: float = 0
     """Elements that a layer keeps per token; a fraction where one entry stands for several tokens."""
     read: float = 0
@@ -47,15 +47,24 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """FLOP of the recurrence for one token."""
 
     @classmethod
-    def scored(cls, layers: float, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
+    def scored(
+        cls, layers: float, heads: int, kv_heads: int, dim: int, value_dim: int = 0, attends_to: AttendsTo = "all"
+    ) -> AttentionGroup:
         """Attention by scores, with cached keys of `dim` and values of `value_dim` (0: the same) elements for each of `kv_heads`."""
         value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
         return cls(
-            layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
+            layers=layers,
+            heads=heads,
+            kv_heads=kv_heads,
+            score_dim=dim,
+            value_dim=value,
+            attends_to=attends_to,
+            cached=kept,
+            read=kept,
         )
 
     @property
-    def uncached(self) -> Attending:
+    def uncached(self) -> AttentionGroup:
         """This attention in an encoder, which keeps nothing of a token."""
         return msgspec.structs.replace(self, cached=0, read=0)
 
@@ -67,7 +76,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wide(self) -> int:
         """`attended` where heads are wider than fast kernels support; a window that is a mask limits them further."""
-        most = MASKED_DIM if self.reach == "window" else FLASH_DIM
+        most = MASKED_DIM if self.attends_to == "window" else FLASH_DIM
         return self.attended if max(self.score_dim, self.value_dim) > most else 0
 
 
@@ -87,7 +96,7 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters that are neither matrices, norms nor biases: decays, scales."""
     bias: int = 0
     norm: int = 0
-    attending: tuple[Attending, ...] = ()
+    attending: tuple[AttentionGroup, ...] = ()
 
     @property
     def matrix(self) -> int:
@@ -112,10 +121,10 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
 
 def projected_attention(
     width: int,
-    seen: Attending,
+    seen: AttentionGroup,
     *,
     further: Matrices = (),
-    also: tuple[Attending, ...] = (),
+    also: tuple[AttentionGroup, ...] = (),
     **rest: int | None,
 ) -> Sublayer:
     """Attention with one projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
@@ -131,7 +140,7 @@ def gated_mlp(width: int, ffn: int) -> Matrices:
     return ("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)
 
 
-_SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
+_SUMS: dict[str, tuple[str, tuple[AttendsTo, ...]]] = {
     "attended_all": ("attended", ("all",)),
     "attended_window": ("attended", ("window",)),
     "attended_chosen": ("attended", ("chosen",)),
@@ -149,7 +158,7 @@ _SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
     "wide_state": ("wide_state", ()),
     "scan_flop": ("scan_flop", ()),
 }
-"""Sum over the layers -> figure of a layer, and the reach of the layers that count; (): all."""
+"""Sum over the layers -> figure of a layer, and the tokens that the counted layers attend to; (): all layers."""
 
 
 class ReadsContext:
@@ -173,7 +182,7 @@ class ReadsContext:
     scan_flop: float
 
     @property
-    def attention(self) -> tuple[Attending, ...]:
+    def attention(self) -> tuple[AttentionGroup, ...]:
         """Layers in groups of equal ones."""
         raise NotImplementedError
 
@@ -181,19 +190,19 @@ class ReadsContext:
         if name not in _SUMS:
             raise AttributeError(name)
         figure, reaches = _SUMS[name]
-        total = float(sum(one.layers * getattr(one, figure) for one in self.attention if not reaches or one.reach in reaches))
+        total = float(sum(one.layers * getattr(one, figure) for one in self.attention if not reaches or one.attends_to in reaches))
         self.__dict__[name] = total
         return total
 
     @cached_property
     def window_heads(self) -> int:
         """Key heads of the layers that attend to a window."""
-        return next((one.kv_heads for one in self.attention if one.reach == "window"), 1)
+        return next((one.kv_heads for one in self.attention if one.attends_to == "window"), 1)
 
     @cached_property
     def cached_heads(self) -> int:
         """Key heads of the layers that keep every token."""
-        return next((one.kv_heads for one in self.attention if one.cached and one.reach != "window"), self.window_heads)
+        return next((one.kv_heads for one in self.attention if one.cached and one.attends_to != "window"), self.window_heads)
 
 
 def layers_of(parts: Iterable[Sublayer], part: str) -> int:

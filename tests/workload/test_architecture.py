@@ -230,7 +230,7 @@ def test_the_parts_are_the_whole(name: str) -> None:
     assert (a.active == a.total - a.towers) == (a.experts == 0)
     assert 0 <= a.dense_layers <= a.layers
     assert a.windowed_layers <= a.layers
-    assert (a.window is not None) == any(one.reach == "window" for one in a.attention)
+    assert (a.window is not None) == any(one.attends_to == "window" for one in a.attention)
 
 
 def test_matrices_of_llama_by_hand() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
-from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
+from planner.workload.sublayers import AttentionGroup, Matrices, Role, Sublayer
 
 _ROLES: tuple[tuple[str, Role], ...] = (
     (r"(q_proj|wq|query)$", "q"),
@@ -83,7 +83,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
             sums[kind] += math.prod(shape)
     loose = sum(sums[kind] for kind in ("matrix", "other", "convolution", "router", "expert"))
     embedding = sums["embedding"] + size_of_head * tied
-    attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
+    attended = next((one for part in instead for one in part.attending if one.heads), AttentionGroup(layers=1))
     experts: dict[str, Any] = {}
     if sparse:
         loose += sum(layer.sums["router"] - sparse[0].sums["router"] for layer in sparse)
@@ -244,7 +244,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
             layers[number].cache.append((each * one["bytes"] / 2, constant, one["bytes"], heads, window))
 
 
-def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[Attending, ...], int]:
+def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[AttentionGroup, ...], int]:
     """Access of the layer to earlier tokens, and its window (0: none): FLOPs of two lengths give a square and a linear part."""
     first, second = sorted(map(int, found["flops"]))[:2]
     a, b = layer.flops.get(first, 0) / first, layer.flops.get(second, 0) / second
@@ -259,24 +259,24 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
         return (), 0
     if attended and not heads:  # scores of more than the tokens: only their total size is known
         heads, scores = 1, round(attended / 2)
-    base = Attending(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
+    base = AttentionGroup(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
     own = replace(
         base,
         heads=heads,
         score_dim=scores,
         value_dim=round(attended / heads) - scores if heads else 0,
-        reach="window" if window and not growing else "all",
+        attends_to="window" if window and not growing else "all",
         cached=growing or near,
         read=growing or near,
         state=round(sum(size for size, width in kept if width < 4)),
         wide_state=round(sum(size for size, width in kept if width >= 4)),
         scan_flop=max(0.0, linear),
     )
-    both = (replace(base, reach="window", cached=near, read=near),) if growing and near else ()
+    both = (replace(base, attends_to="window", cached=near, read=near),) if growing and near else ()
     return (own, *both), window
 
 
-def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attending, ...]) -> list[Sublayer]:
+def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[AttentionGroup, ...]) -> list[Sublayer]:
     """Layer's attention or MLP; vectors are counted with the attention, and a use of another layer's weights stores none."""
     own, borrowed = (
         tuple((role, inputs, outputs) for (product_part, role, inputs, outputs, mine), count in sorted(layer.products.items()) for _ in range(count) if product_part == part and mine == which)

@@ -16,7 +16,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import plain_block
 from planner.workload.huggingface.families.llama import gemma2
 from planner.workload.huggingface.keys import ConfigKeys, family
-from planner.workload.sublayers import Attending, Matrices, Sublayer
+from planner.workload.sublayers import AttentionGroup, Matrices, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not state them."""
@@ -50,7 +50,7 @@ def _crossing(
     """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output); `read`: its width."""
     width, heads, groups, dim = sizes["width"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
     inner, key = heads * dim, groups * dim
-    seen = Attending.scored(layers, heads, groups, dim, reach="source")
+    seen = AttentionGroup.scored(layers, heads, groups, dim, attends_to="source")
     matrices: Matrices = (("q", width, inner), ("o", inner, width))
     asks = Sublayer(part="attention", layers=layers, matrices=matrices, bias=bias, norm=norm, attending=(seen,))
     answers = Sublayer(

@@ -17,7 +17,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.llama import gemma3
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.two_stacks import BART_LINE, WHOLE_PROMPTS, Facts, both_stacks, t5, with_encoder
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import AttentionGroup, Sublayer
 
 TWO_STACKS = (
     *WHOLE_PROMPTS,
@@ -29,7 +29,7 @@ TWO_STACKS = (
 def _within_blocks(sizes: dict[str, Any], layers: int, keys_seen: float, values_seen: float, *, bias: int = 0) -> Sublayer:
     """Attention in `layers` layers where every token is multiplied with a fixed number of keys and values, however long the prompt is."""
     width, heads, inner = sizes["width"], sizes["heads"], sizes["heads"] * sizes["head_dim"]
-    seen = Attending(layers=layers, heads=heads, scan_flop=2 * inner * (keys_seen + values_seen))
+    seen = AttentionGroup(layers=layers, heads=heads, scan_flop=2 * inner * (keys_seen + values_seen))
     return Sublayer(
         part="attention",
         layers=layers,
@@ -122,8 +122,8 @@ def longt5(keys: ConfigKeys) -> dict[str, Any]:
     each = keys.size("global_block_size", default=16)
     if keys.value("encoder_attention_type") != "transient-global":
         return sizes | {"source": replace(source, instead=(near,))}
-    summed = Attending(layers=source.layers, heads=1, score_dim=width // each)
-    means = Attending(
+    summed = AttentionGroup(layers=source.layers, heads=1, score_dim=width // each)
+    means = AttentionGroup(
         layers=source.layers,
         heads=source.heads,
         score_dim=source.head_dim // each,
@@ -193,7 +193,7 @@ def t5gemma2(keys: ConfigKeys) -> dict[str, Any]:
     inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts state it, too
     decoder, encoder = gemma3(keys.part("decoder")), gemma3(inner.part("text_config"))
     layers, width, heads, groups, dim = (decoder[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
-    seen = Attending.scored(layers, heads, groups, dim, reach="source")
+    seen = AttentionGroup.scored(layers, heads, groups, dim, attends_to="source")
     asks = Sublayer(part="attention", layers=layers, attending=(seen,))
     key = groups * dim
     answers = Sublayer(

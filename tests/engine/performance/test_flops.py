@@ -171,7 +171,7 @@ def test_a_token_takes_two_flop_a_parameter_it_is_multiplied_with(name: str) -> 
     a = read_architecture(MODELS[name])
     attended = 1000
     seen = {"all": attended, "window": min(attended, a.window or attended)}
-    attention = 2 * sum(one.layers * one.heads * (one.score_dim + one.value_dim) * seen[one.reach] for one in a.attention)
+    attention = 2 * sum(one.layers * one.heads * (one.score_dim + one.value_dim) * seen[one.attends_to] for one in a.attention)
     assert flop_per_token(a, attended) == 2 * a.active_matrix + attention
 
 

@@ -67,7 +67,7 @@ def own_context(t: Table, context: Floats) -> Floats:
 def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
     """Numbers of tokens attended to where `context` precede a token on average: all, those inside a window, and those chosen.
 
-    An encoder also attends to as many that follow. All where there is neither window nor choice (`workload.sublayers.Reach`).
+    An encoder also attends to as many that follow. All where there is neither window nor choice (`workload.sublayers.AttendsTo`).
     """
     every = own_context(t, context) * (1 + t.model.encoder)
     window, chosen = (np.where(most > 0, np.minimum(every, most), every) for most in (t.model.window, t.model.chosen))

@@ -121,10 +121,12 @@ def _attention(
 ) -> Iterator[Gemm]:
     most = {"window": a.window, "chosen": a.chosen}
     for one in a.attention:
-        each, seen = one.layers * one.heads / tp * tokens / new, min(attended, most.get(one.reach) or attended)
-        seen = {"source": source, "window": in_window or seen}.get(one.reach, seen)
+        each, seen = one.layers * one.heads / tp * tokens / new, min(attended, most.get(one.attends_to) or attended)
+        seen = {"source": source, "window": in_window or seen}.get(one.attends_to, seen)
         what = "index" if one.value_dim == 1 else "attention"
-        where = {"all": "", "window": " in windows", "chosen": " of chosen tokens", "source": " of the encoder's output"}[one.reach]
+        where = {"all": "", "window": " in windows", "chosen": " of chosen tokens", "source": " of the encoder's output"}[
+            one.attends_to
+        ]
         if one.heads:
             yield Gemm(f"{what} scores{where}", "scores", new, seen, one.score_dim, each, weights=False)
         if one.value_dim:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from planner.workload.huggingface.keys import ConfigKeys, family
-from planner.workload.sublayers import Attending, Sublayer, gated_mlp
+from planner.workload.sublayers import AttentionGroup, Sublayer, gated_mlp
 
 
 @family("blt")
@@ -61,7 +61,7 @@ def blt(keys: ConfigKeys) -> dict[str, Any]:
 
 def _crossing(width: int, heads: int, layers: int, *, queries: float = 1, keys: float = 1) -> tuple[Sublayer, Sublayer]:
     """Attention from bytes to patches or from patches to bytes in `layers` layers, with the numbers of queries and keys per byte."""
-    score = Attending(layers=layers * queries * keys, heads=heads, score_dim=width // heads, value_dim=width // heads)
+    score = AttentionGroup(layers=layers * queries * keys, heads=heads, score_dim=width // heads, value_dim=width // heads)
     asks = Sublayer(
         part="attention",
         layers=layers * queries,
@@ -79,7 +79,7 @@ def _stack(keys: ConfigKeys, width: int, *, share: float) -> tuple[Sublayer, Sub
     """Layers that `share` of the bytes pass, and attend to each other."""
     layers, heads = keys.size("num_hidden_layers"), keys.size("num_attention_heads")
     groups, dim = keys.size("num_key_value_heads", default=heads), max(1, width // heads)
-    seen = Attending.scored(layers * share * share, heads, groups, dim)
+    seen = AttentionGroup.scored(layers * share * share, heads, groups, dim)
     seen = replace(seen, cached=seen.cached / share, read=seen.read / share)
     query, key = heads * dim, groups * dim
     attention = Sublayer(

@@ -7,7 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import AttentionGroup, Role, Sublayer
 
 _SPARSE, _HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 
@@ -36,7 +36,7 @@ def deepseek_v4(keys: ConfigKeys) -> dict[str, Any]:
     dim, heads, rank = sizes["head_dim"], sizes["heads"], keys.size("q_lora_rank", default=1024)
     narrow = keys.size("o_groups", default=8) * keys.size("o_lora_rank", default=1024)
     grouped = heads * dim // keys.size("o_groups", default=8)
-    window = Attending(layers=layers, heads=heads, score_dim=dim, value_dim=dim, reach="window", cached=dim, read=dim)
+    window = AttentionGroup(layers=layers, heads=heads, score_dim=dim, value_dim=dim, attends_to="window", cached=dim, read=dim)
     own = Sublayer(
         part="attention",
         layers=layers,
@@ -78,12 +78,12 @@ def _entries(sizes: dict[str, Any], layers: int, rate: int, index: tuple[int, ..
     width, dim, series = sizes["width"], sizes["head_dim"], 2 if index else 1
     matrices: list[tuple[Role, int, int]] = [("kv_a", width, series * dim), ("kv_a", width, series * dim)]
     attending = [
-        Attending(
+        AttentionGroup(
             layers=layers,
             heads=sizes["heads"],
             score_dim=dim // rate,
             value_dim=dim // rate,
-            reach="chosen" if index else "all",
+            attends_to="chosen" if index else "all",
             cached=dim / rate,
             read=dim / rate,
             state=2 * rate * dim * (series - 1),
@@ -97,7 +97,7 @@ def _entries(sizes: dict[str, Any], layers: int, rate: int, index: tuple[int, ..
             ("index", rank, heads * inner),
             ("index_weights", width, heads),
         ]
-        entries = Attending(
+        entries = AttentionGroup(
             layers=layers, heads=heads, score_dim=inner // rate, cached=inner / rate, read=inner / rate, state=2 * rate * inner
         )
         attending.append(entries)

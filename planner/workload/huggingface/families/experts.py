@@ -8,7 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.compressed import hyper_connections
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, latent, latent_sizes, line_sizes, projected, routed, windowed
-from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
+from planner.workload.sublayers import AttendsTo, AttentionGroup, Sublayer, gated_mlp, projected_attention
 
 
 @family("minimax_m2", Block(joined_rotary=True))
@@ -47,7 +47,7 @@ def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers,
         matrices=(("index", sizes["query_rank"], heads * dim), ("index_key", width, dim), ("index_weights", width, heads)),
         norm=2 * dim,
-        attending=(Attending(layers=layers, heads=heads, score_dim=dim, value_dim=1, cached=dim, read=dim),),
+        attending=(AttentionGroup(layers=layers, heads=heads, score_dim=dim, value_dim=1, cached=dim, read=dim),),
     )
     if dense := keys.items("mlp_layer_types"):
         sizes["dense_layers"] = dense.count("dense")
@@ -123,9 +123,9 @@ def minimax_m3(keys: ConfigKeys) -> dict[str, Any]:
     blocks = named.size("index_topk_blocks", default=16) + named.count("index_local_blocks", absent=1)
     sparse = projected_attention(
         width,
-        Attending.scored(choosing, sizes["heads"], sizes["kv_heads"], dim, reach="chosen"),
+        AttentionGroup.scored(choosing, sizes["heads"], sizes["kv_heads"], dim, attends_to="chosen"),
         further=(("index", width, heads * inner), ("index_key", width, inner)),
-        also=(Attending(layers=choosing, heads=heads, score_dim=inner, cached=inner, read=inner),),
+        also=(AttentionGroup(layers=choosing, heads=heads, score_dim=inner, cached=inner, read=inner),),
         norm=2 * (dim + inner),
     )
     chosen = named.size("index_block_size", default=128) * blocks
@@ -180,7 +180,7 @@ def second_latent(sizes: dict[str, Any]) -> Sublayer:
     layers, width, heads, rank = sizes["layers"], sizes["width"], sizes["heads"], sizes["latent_rank"]
     query, cached = sizes["query_rank"], rank + sizes["rotary_dim"]
     unpacked = heads * (sizes["head_dim"] - sizes["rotary_dim"] + sizes["value_dim"])
-    attending = Attending(
+    attending = AttentionGroup(
         layers=layers, heads=heads, score_dim=sizes["head_dim"], value_dim=sizes["value_dim"], cached=cached, read=cached
     )
     return Sublayer(
@@ -204,9 +204,9 @@ def mimo_v2_flash(keys: ConfigKeys) -> dict[str, Any]:
     named = [kind == "sliding_attention" for kind in kinds] or [bool(one) for one in pattern]
     windowed = sum(named) if named else sum(layer > 0 and (layer + 1) % 6 != 0 for layer in range(layers))
     value = keys.size("v_head_dim", default=128)
-    groups: tuple[tuple[int, int, Reach], ...] = ((layers - windowed, 1, "all"), (windowed, 2, "window"))
+    groups: tuple[tuple[int, int, AttendsTo], ...] = ((layers - windowed, 1, "all"), (windowed, 2, "window"))
     full, near = (
-        Attending.scored(number, sizes["heads"], times * sizes["kv_heads"], sizes["head_dim"], value, reach)
+        AttentionGroup.scored(number, sizes["heads"], times * sizes["kv_heads"], sizes["head_dim"], value, reach)
         for number, times, reach in groups
     )
     both = (projected_attention(sizes["width"], full), projected_attention(sizes["width"], near, other=sizes["heads"]))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes
-from planner.workload.sublayers import Attending, Matrices, Role, Sublayer, gated_mlp
+from planner.workload.sublayers import AttentionGroup, Matrices, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
 """Period of the layers that attend to everything, where `layer_types` does not state it."""
@@ -22,7 +22,7 @@ def _attention(
     """Attention of `layers` layers; `reuses`: keys and values are those of an earlier layer; `joined`: keys are also the values."""
     width, query, key = sizes["width"], sizes["heads"] * head_dim, kv_heads * head_dim
     keys: tuple[Role, ...] = () if reuses else ("k",) if joined else ("k", "v")
-    seen = Attending.scored(layers, sizes["heads"], kv_heads, head_dim, reach="window" if windowed else "all")
+    seen = AttentionGroup.scored(layers, sizes["heads"], kv_heads, head_dim, attends_to="window" if windowed else "all")
     return Sublayer(
         part="attention",
         layers=layers,

@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import ConfigKeys, family
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import AttentionGroup, Sublayer
 
 
 def plain_block(
@@ -267,7 +267,7 @@ def xlnet(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers,
         convolution=5 * width * width,
         other=(3 + 2) * width,
-        attending=(Attending(layers=layers, heads=heads, kv_heads=heads, score_dim=3 * dim, value_dim=dim),),
+        attending=(AttentionGroup(layers=layers, heads=heads, kv_heads=heads, score_dim=3 * dim, value_dim=dim),),
     )
     positions = Sublayer(part="attention", layers=layers, stored=0, convolution=width * width)
     mask = Sublayer(part="mlp", layers=1, other=width)

@@ -12,7 +12,7 @@ from planner.workload.huggingface.families.linear import MambaKeys, gated_delta,
 from planner.workload.huggingface.families.llama import qwen_experts
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, line_sizes, narrowed, routed
-from planner.workload.sublayers import Attending, Reach, Sublayer
+from planner.workload.sublayers import AttendsTo, AttentionGroup, Sublayer
 
 
 def _gated_hybrid(keys: ConfigKeys, *, joined: bool, ffn: int | None = None) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def zaya(keys: ConfigKeys) -> dict[str, Any]:
     near = keys.items("layer_types").count("hybrid_sliding")
     biased = (heads * dim + 2 * groups * dim + width) * keys.flag("attention_bias", default=False)
 
-    def attention(count: int, reach: Reach) -> Sublayer:
-        seen = Attending.scored(count, heads, groups, dim, reach=reach)
+    def attention(count: int, attends_to: AttendsTo) -> Sublayer:
+        seen = AttentionGroup.scored(count, heads, groups, dim, attends_to=attends_to)
         return Sublayer(
             part="attention",
             layers=count,

@@ -13,7 +13,7 @@ from planner.paths import read_shipped_part
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
-from planner.workload.sublayers import Attending, Role, Sublayer, projected_attention
+from planner.workload.sublayers import AttentionGroup, Role, Sublayer, projected_attention
 
 _LLAMA = Block()
 
@@ -119,7 +119,7 @@ def _uneven(facts: Facts, sizes: dict[str, Any], kinds: list[Any], heads: list[A
     found = []
     usable = [given if isinstance(given, int) and 0 < given <= MOST_SIZE and given % groups == 0 else groups for given in heads]
     for (near, number), count in Counter(zip((kind in WINDOWED for kind in kinds[:layers]), usable, strict=False)).items():
-        seen = Attending.scored(count, number, groups, dim, reach="window" if near else "all")
+        seen = AttentionGroup.scored(count, number, groups, dim, attends_to="window" if near else "all")
         gate: Role = "other"
         further = ((gate, width, number * (dim if facts.gate == "whole" else 1)),) if facts.gate else ()
         found.append(projected_attention(width, seen, further=further, norm=sizes["attention_norm"], other=number * facts.sinks))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Matrices, Sublayer
+from planner.workload.sublayers import AttentionGroup, Matrices, Sublayer
 
 CHUNK = 64
 """Tokens per chunk of the gated delta rule, in transformers 5.23 and in flash-linear-attention."""
@@ -49,7 +49,7 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
         other=2 * heads,
         norm=value,
         attending=(
-            Attending(
+            AttentionGroup(
                 layers=layers,
                 state=inputs * kernel,
                 wide_state=heads * key * value,
@@ -83,7 +83,7 @@ def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, lo
         other=inner + heads,
         norm=dim,
         attending=(
-            Attending(
+            AttentionGroup(
                 layers=layers, state=3 * inner * kernel, wide_state=inner * dim, scan_flop=heads * (6 * CHUNK * dim + 6 * dim * dim)
             ),
         ),
@@ -113,7 +113,7 @@ def mamba2(
         bias=mixed * keys.flag(named.conv_bias, default=True) + (into + width) * biased,
         norm=inner * normed,
         attending=(
-            Attending(
+            AttentionGroup(
                 layers=layers,
                 state=mixed * kernel,
                 wide_state=inner * state,

@@ -9,13 +9,13 @@ from planner.workload.huggingface.families.linear import gated_delta, kimi_delta
 from planner.workload.huggingface.families.selective import CHANNELS, without_attention
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, head_normed, latent_sizes, line_sizes, narrowed, routed
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import AttentionGroup, Sublayer
 
 
 def _short(keys: ConfigKeys, width: int, layers: int) -> Sublayer:
     """A gated convolution over the last tokens, channel by channel."""
     kernel, biases = keys.size("conv_L_cache", default=3), 5 * width * keys.flag("conv_bias", default=False)
-    attending = Attending(layers=layers, state=width * kernel)
+    attending = AttentionGroup(layers=layers, state=width * kernel)
     return Sublayer(
         part="attention",
         layers=layers,
@@ -78,7 +78,7 @@ def minimax(keys: ConfigKeys) -> dict[str, Any]:
         layers=linear,
         matrices=(("qkv", width, 3 * inner), ("other", width, inner), ("out", inner, width)),
         norm=inner,
-        attending=(Attending(layers=linear, state=inner * dim, scan_flop=heads * (4 * block * dim + 4 * dim * dim)),),
+        attending=(AttentionGroup(layers=linear, state=inner * dim, scan_flop=heads * (4 * block * dim + 4 * dim * dim)),),
     )
     shared = {"shared_ffn": keys.count("shared_intermediate_size")}
     experts = routed(keys, experts="num_local_experts", inner="intermediate_size") | shared
@@ -160,7 +160,7 @@ def recurrent_gemma(keys: ConfigKeys) -> dict[str, Any]:
         convolution=inner * kernel + gates,
         other=3 * inner,
         bias=2 * inner + width + inner,
-        attending=(Attending(layers=recurrent, state=inner * (kernel - 1), wide_state=inner),),
+        attending=(AttentionGroup(layers=recurrent, state=inner * (kernel - 1), wide_state=inner),),
     )
     projections = (heads + 2 * sizes["kv_heads"]) * sizes["head_dim"] * keys.flag("attention_bias", default=False)
     return sizes | {
@@ -184,7 +184,7 @@ def rwkv(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers,
         matrices=(("k", width, inner), ("v", width, inner), ("other", width, inner), ("o", inner, width)),
         other=2 * inner + 3 * width,
-        attending=(Attending(layers=layers, state=2 * width, wide_state=3 * inner),),
+        attending=(AttentionGroup(layers=layers, state=2 * width, wide_state=3 * inner),),
     )
     channel = Sublayer(
         part="mlp", layers=layers, matrices=(("up", width, ffn), ("other", width, width), ("down", ffn, width)), other=2 * width

@@ -8,7 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.llama import llama, phi3, qwen2, qwen3
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import AttentionGroup, Sublayer
 
 REMOTE_CODE = ("chatglm", "dbrx", "exaone", "minicpm", "minicpmv", "phi4mm", "step3_text")
 """Model types of all families here."""
@@ -111,7 +111,7 @@ def step3(keys: ConfigKeys) -> dict[str, Any]:
             ("o", heads * dim, width),
         ),
         norm=narrow,
-        attending=(Attending.scored(layers, heads, groups, dim),),
+        attending=(AttentionGroup.scored(layers, heads, groups, dim),),
     )
     experts = routed(named, experts="n_routed_experts", inner="moe_intermediate_size")
     shared = keys.size("share_expert_dim", "share_expert_dims", default=experts["expert_ffn"])

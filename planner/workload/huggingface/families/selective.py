@@ -8,7 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, mamba2
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
-from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
+from planner.workload.sublayers import AttentionGroup, Matrices, Role, Sublayer
 
 CHANNELS = 64
 """Channels that count as a head where a recurrence handles channels separately: ranks divide them in such blocks."""
@@ -32,7 +32,7 @@ def mamba1(
         other=inner * (state + 1) + (0 if heads == 1 else inner),
         bias=biases + (inner if heads == 1 else 0),
         norm=(rank + 2 * state) * normed,
-        attending=(Attending(layers=layers, state=inner * kernel, wide_state=inner * state, scan_flop=2 * inner * state),),
+        attending=(AttentionGroup(layers=layers, state=inner * kernel, wide_state=inner * state, scan_flop=2 * inner * state),),
     )
 
 
@@ -180,7 +180,7 @@ def _shared(
         stored=stored,
         matrices=(("q", joined, query), ("k", joined, key), ("v", joined, key), ("o", query, width)),
         norm=joined + width,
-        attending=(Attending.scored(hybrid, heads, kv_heads, dim),),
+        attending=(AttentionGroup.scored(hybrid, heads, kv_heads, dim),),
     )
     mlp = Sublayer(
         part="mlp",

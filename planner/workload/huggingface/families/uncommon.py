@@ -13,14 +13,14 @@ from planner.workload.huggingface.families.encoders.bert import read_head
 from planner.workload.huggingface.families.selective import without_attention
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, line_sizes, projected, routed, windowed
-from planner.workload.sublayers import Attending, Sublayer, gated_mlp, projected_attention
+from planner.workload.sublayers import AttentionGroup, Sublayer, gated_mlp, projected_attention
 
 
 @family("diffllama")
 def diffllama(keys: ConfigKeys) -> dict[str, Any]:
     """Difference of two attentions: each head reads the values of two."""
     sizes = line_sizes(keys, biased=True)
-    seen = Attending.scored(sizes["layers"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    seen = AttentionGroup.scored(sizes["layers"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
     plain = projected_attention(sizes["width"], seen, other=4 * seen.score_dim, bias=sizes["attention_bias"])
     twice = replace(seen, score_dim=2 * seen.score_dim, value_dim=2 * seen.value_dim)
     return sizes | {"attention_bias": 0, "instead": (replace(plain, attending=(twice,)),)}
@@ -59,7 +59,9 @@ def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
         elif not isinstance(size, int | float) or not 0 < size <= heads:
             keys.reject("block_configs", f"{shown(size)} is not accepted for {part}.")
         elif part == "attention":
-            instead.append(projected_attention(width, Attending.scored(layers, heads, max(1, heads // int(size)), dim), norm=width))
+            instead.append(
+                projected_attention(width, AttentionGroup.scored(layers, heads, max(1, heads // int(size)), dim), norm=width)
+            )
         else:
             ffn = _MULTIPLE * -(-int(2 * size * width / 3) // _MULTIPLE)
             sizes["ffn"] = max(sizes["ffn"], ffn)
@@ -147,7 +149,7 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
         bias=2 * heads,
         other=value,
         attending=(
-            Attending(
+            AttentionGroup(
                 layers=layers,
                 state=heads * (each * value_dim + each + 1),
                 scan_flop=heads * (2 * chunk * (each + value_dim) + 4 * each * value_dim),
@@ -172,7 +174,7 @@ def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
         convolution=2 * chosen * width * key,
         other=2 * (number - chosen) * width * key,
         bias=width,
-        attending=(Attending.scored(layers, heads, groups, dim),),
+        attending=(AttentionGroup.scored(layers, heads, groups, dim),),
     )
     return (
         sizes
@@ -188,7 +190,7 @@ def cpmant(keys: ConfigKeys) -> dict[str, Any]:
     layers, heads, segments = sizes["layers"], sizes["heads"], keys.size("segment_types", default=32)
     prompt, buckets = keys.size("prompt_length", default=32), keys.size("position_bias_num_buckets", default=512)
     bias = Sublayer(part="mlp", layers=1, other=(segments**2 + buckets) * heads)
-    kept = Attending(layers=layers, state=prompt * 2 * heads * sizes["head_dim"])
+    kept = AttentionGroup(layers=layers, state=prompt * 2 * heads * sizes["head_dim"])
     return sizes | {
         "tied": False,
         "rotary": False,
@@ -207,7 +209,7 @@ def hrm_text(keys: ConfigKeys) -> dict[str, Any]:
     sizes = line_sizes(keys, head_dim=128, layers=stack * high * (low + 1))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
     query = sizes["heads"] * sizes["head_dim"]
-    seen = Attending.scored(layers, sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    seen = AttentionGroup.scored(layers, sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
     biases = (projected(sizes) + query + width) * keys.flag("attention_bias", default=False)
     attention = projected_attention(width, seen, further=(("other", width, query),), stored=2 * stack, bias=biases)
     mlp = Sublayer(

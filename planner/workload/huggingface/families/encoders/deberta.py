@@ -7,7 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import Encoder, read_encoder
 from planner.workload.huggingface.keys import ConfigKeys, family
-from planner.workload.sublayers import Attending, Sublayer, projected_attention
+from planner.workload.sublayers import AttentionGroup, Sublayer, projected_attention
 
 _BLOCK = Block(attention_dropout=True)
 
@@ -44,7 +44,7 @@ def deberta(keys: ConfigKeys) -> dict[str, Any]:
     sizes |= {"attention_bias": width, "fused_qkv": True, "beside": (apart,)}
     if not keys.flag("relative_attention", default=False):
         return sizes
-    seen = Attending(
+    seen = AttentionGroup(
         layers=layers, heads=heads, score_dim=2 * dim * len(terms)
     )  # distances on both sides, as many as there are tokens
     projections = Sublayer(
@@ -69,7 +69,7 @@ def deberta_v2(keys: ConfigKeys) -> dict[str, Any]:
         buckets = keys.value("position_buckets")
         rows = 2 * (buckets if isinstance(buckets, int) and 0 < buckets < 10**6 else _longest(keys))
         normed = "layer_norm" in str(keys.value("norm_rel_ebd") or "")
-        beside.append(_seeing(Attending(layers=layers, heads=heads, scan_flop=2 * heads * dim * rows * len(terms))))
+        beside.append(_seeing(AttentionGroup(layers=layers, heads=heads, scan_flop=2 * heads * dim * rows * len(terms))))
         if not keys.flag("share_att_key", default=False):
             own = (("other", width, width),) * len(terms)
             beside.append(Sublayer(part="attention", layers=0, stored=layers, matrices=own, bias=width * len(terms)))  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def deberta_v2(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"beside": tuple(beside)}
 
 
-def _seeing(seen: Attending) -> Sublayer:
+def _seeing(seen: AttentionGroup) -> Sublayer:
     return Sublayer(part="attention", layers=seen.layers, attending=(seen,))
 
 
@@ -96,7 +96,7 @@ def squeezebert(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers,
         convolution=width * (width // q + width // k + width // v + width // out),
         bias=4 * width,
-        attending=(Attending.scored(layers, heads, heads, dim).uncached,),
+        attending=(AttentionGroup.scored(layers, heads, heads, dim).uncached,),
     )
     mlp = Sublayer(part="mlp", layers=layers, convolution=(width // up) * ffn + (ffn // down) * width, bias=ffn + width)
     pooler = Sublayer(part="mlp", layers=0, stored=1, matrices=(("other", width, width),), bias=width)
@@ -110,7 +110,7 @@ def albert(keys: ConfigKeys) -> dict[str, Any]:
     layers, width, heads, dim, ffn = (sizes[name] for name in ("layers", "width", "heads", "head_dim", "ffn"))
     inner = keys.size("inner_group_num", default=1)
     stored, used = keys.size("num_hidden_groups", default=1) * inner, layers * inner
-    seen = Attending.scored(used, heads, heads, dim).uncached
+    seen = AttentionGroup.scored(used, heads, heads, dim).uncached
     attention = projected_attention(width, seen, stored=stored, bias=4 * width, norm=4 * width)
     mlp = Sublayer(part="mlp", layers=used, stored=stored, matrices=(("up", width, ffn), ("down", ffn, width)), bias=ffn + width)
     return sizes | {"layers": used, "norms": 0, "attention_bias": 0, "dense_layers": 0, "instead": (attention, mlp)}
