@@ -15,7 +15,7 @@ from mcp.server.stdio import stdio_server
 
 import planner
 from planner.api.planner import Planner
-from planner.cli.mcp.tools import TOOLS, Answered, call, schema_of
+from planner.cli.mcp.tools import TOOLS, ToolAnswer, call, schema_of
 from planner.errors import UserError
 from planner.text import clean
 
@@ -76,7 +76,7 @@ def server_of(session: Planner) -> Server[dict[str, object]]:
     )
 
 
-def _answer(answered: Answered) -> types.CallToolResult:
+def _answer(answered: ToolAnswer) -> types.CallToolResult:
     found = _result(answered.text, wrong=False)
     data = msgspec.json.decode(msgspec.json.encode(answered.data))  # as in JSON, where infinite numbers are null
     return found.model_copy(update={"structured_content": data})

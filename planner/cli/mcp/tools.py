@@ -84,7 +84,7 @@ class Offers(msgspec.Struct, frozen=True):
     offers: list[Offer]
 
 
-class Answered(NamedTuple):
+class ToolAnswer(NamedTuple):
     """An answer as text for a reader and as data for a program."""
 
     text: str
@@ -98,7 +98,7 @@ class Tool(NamedTuple):
     about: str
     given: type[msgspec.Struct]
     answer: type[msgspec.Struct]
-    run: Callable[[Planner, Any], Answered]
+    run: Callable[[Planner, Any], ToolAnswer]
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {**inner, "$defs": found["$defs"]} if found["$defs"] else inner
 
 
-def call(planner: Planner, name: str, given: dict[str, Any]) -> Answered:
+def call(planner: Planner, name: str, given: dict[str, Any]) -> ToolAnswer:
     """Answer of the tool `name`; raises `UserError` with all problems of its arguments."""
     tool = next((tool for tool in TOOLS if tool.name == name), None)
     if tool is None:
@@ -116,38 +116,38 @@ def call(planner: Planner, name: str, given: dict[str, Any]) -> Answered:
     return tool.run(planner, read_struct(tool.given, given, name))
 
 
-def _plan(planner: Planner, given: PlanInput) -> Answered:
+def _plan(planner: Planner, given: PlanInput) -> ToolAnswer:
     found = planner.plan(_named(given.workload), given.changes, gpus=given.gpus, objective=given.objective, top=given.top)
-    return Answered(repr(found), found.answer)
+    return ToolAnswer(repr(found), found.answer)
 
 
-def _estimate(planner: Planner, given: EstimateInput) -> Answered:
+def _estimate(planner: Planner, given: EstimateInput) -> ToolAnswer:
     found = planner.estimate(*given.requests)
-    return Answered(repr(found), Estimates(list(found)))
+    return ToolAnswer(repr(found), Estimates(list(found)))
 
 
-def _memory(planner: Planner, given: MemoryInput) -> Answered:
+def _memory(planner: Planner, given: MemoryInput) -> ToolAnswer:
     found = planner.memory(_named(given.workload), given.gpu, given.changes)
-    return Answered(repr(found), found.answer)
+    return ToolAnswer(repr(found), found.answer)
 
 
-def _offers(planner: Planner, given: OffersInput) -> Answered:
+def _offers(planner: Planner, given: OffersInput) -> ToolAnswer:
     wanted = None if given.provider is None else given.provider.casefold()
     found = [offer for offer in planner.offers(given.gpu) if wanted is None or offer.provider.casefold() == wanted]
     shown = sorted(found, key=lambda offer: offer.usd_per_gpu_h)[: given.top]
     lines = [
         f"{one.provider} {one.instance}: {one.gpus} × {one.gpu}, {one.usd_per_gpu_h:.2f} $/GPU-h, {one.as_of}" for one in shown
     ]
-    return Answered("\n".join(lines) or "no offer", Offers(shown))
+    return ToolAnswer("\n".join(lines) or "no offer", Offers(shown))
 
 
-def _rightsize(planner: Planner, given: RightsizeInput) -> Answered:
+def _rightsize(planner: Planner, given: RightsizeInput) -> ToolAnswer:
     from planner.present.machine.advice import advice_sections
 
     workload = None if given.workload is None else planner.workload(_named(given.workload))
     found = planner.session.rightsize(given.observed, workload=workload, tokens_per_s=given.tokens_per_s, usd_per_h=given.usd_per_h)
     sections: Sequence[Section] = advice_sections(found)
-    return Answered(as_markdown(sections), found)
+    return ToolAnswer(as_markdown(sections), found)
 
 
 def _named(workload: str | Workload) -> str | Workload:
