@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,3 +103,10 @@ def modules_entered(run: Callable[[], object]) -> list[str]:
     finally:
         sys.setprofile(None)
     return entered
+
+
+def test_a_folder_fits_on_a_screen_and_a_module_in_a_sitting() -> None:
+    modules = [path for room in ("planner", "widgets", "bench", "scripts") for path in (ROOT / room).rglob("*.py")]
+    files = Counter(path.parent for path in modules if path.name != "__init__.py")
+    assert not {folder: number for folder, number in files.items() if number > 14}
+    assert not {path: lines for path in modules if (lines := len(path.read_text().splitlines())) > 400}

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from widgets import crash_report, state_files
+from widgets import crash_report
 from widgets.actions import conditions as need
 from widgets.actions.action import bindings
 from widgets.actions.conditions import NO_PLAN
@@ -35,6 +35,7 @@ from widgets.panes.headline import Headline
 from widgets.panes.key_line import KeyLine
 from widgets.panes.tabs import Tabs
 from widgets.panes.too_small import LEAST_HEIGHT, LEAST_WIDTH
+from widgets.state import state_files
 
 if TYPE_CHECKING:
     from widgets.background.benchmark import RunChanged

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from textual import events
 from textual.screen import Screen
 
-from widgets import state_files
 from widgets.actions.action import Action, ActionState
 from widgets.background.opened import PlanQuestion
 from widgets.background.planning import PlanLoop, SessionThread
@@ -24,6 +23,7 @@ from widgets.panes.headline import Headline, headline_parts
 from widgets.panes.key_line import KeyLine
 from widgets.panes.tabs import Tabs
 from widgets.plain_output import filter_output
+from widgets.state import state_files
 from widgets.textual_quirks import MendedApp
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class BaseApp(MendedApp):
 
     def exit(self, *given: Any, **named: Any) -> None:
         """Leave, and save the screen for the next start."""
-        from widgets.saved_screen import save_screen
+        from widgets.state.saved_screen import save_screen
 
         save_screen(self)
         super().exit(*given, **named)

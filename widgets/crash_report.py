@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from planner.text import clean
 from widgets.base_app import BaseApp
-from widgets.state_files import LAST_FAULT, state_folder
+from widgets.state.state_files import LAST_FAULT, state_folder
 
 
 def crash_text(fault: BaseException, state: Path | None) -> str:

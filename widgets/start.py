@@ -12,7 +12,7 @@ from planner.paths import DEFAULT_PRESET
 from widgets.actions.narrowing import take_filter, use_filter
 from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
-from widgets.saved_screen import modified_form, restore_last, save_modified
+from widgets.state.saved_screen import modified_form, restore_last, save_modified
 
 if TYPE_CHECKING:
     from planner.errors import Problem
@@ -141,7 +141,7 @@ async def fill_panes(app: BaseApp) -> None:
 
 def use_settings(app: BaseApp) -> Sequence[Problem]:
     """Apply the user's config.toml; returns the problems of settings that cannot be used."""
-    from widgets import config
+    from widgets.state import config
 
     remappable = [action.id for group in app.ACTION_GROUPS.values() for action in group if action.scope != "textual"]
     found, problems = config.read(app.options.config, remappable)

@@ -38,7 +38,7 @@ from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.session import Session
 from planner.workload.tasks import Workload
 from widgets.actions.plan_files import write_export
-from widgets.state_files import load_choices, save_choices
+from widgets.state.state_files import load_choices, save_choices
 
 KILLED, TORN = 1000, 1001
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.EACCES)

@@ -47,7 +47,7 @@ from planner.workload.checkpoints.headers import folder_tensors
 from planner.workload.checkpoints.shapes import description_by_shapes
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.described import described_architecture
-from widgets import config as key_bindings
+from widgets.state import config as key_bindings
 
 SETTINGS = {"model": "llama-3.1-8b", "gpu": "H100", "gpus": 1, "engine": "vllm", "dtype": "bf16", "concurrency": 8}
 UNHEARD_OF = {

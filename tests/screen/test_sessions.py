@@ -15,7 +15,7 @@ from widgets import start
 from widgets.app import PlannerApp
 from widgets.screens.dialogs import NameScreen
 from widgets.screens.tour import STEPS, TourScreen
-from widgets.state_files import save_session, session_names
+from widgets.state.state_files import save_session, session_names
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

@@ -10,11 +10,12 @@ from textual.css.stylesheet import Stylesheet
 from textual.widgets import Static
 from tui_sample import PRESET, sample_options, settle
 
-from widgets import start, state_files
+from widgets import start
 from widgets.app import PlannerApp
 from widgets.background import row_details
 from widgets.drawing import theme
 from widgets.panes.workload.choice import Choice
+from widgets.state import state_files
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from planner.session import Session
 from widgets.actions.registry import ACTIONS
 from widgets.app import PlannerApp
 from widgets.background.telemetry import SnapshotRead
-from widgets.state_files import LAST_COPY
+from widgets.state.state_files import LAST_COPY
 
 SIZE = (120, 40)
 LEFT_OUT = frozenset(

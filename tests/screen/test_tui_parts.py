@@ -29,7 +29,6 @@ from planner.present.plan import money_text, rate_text
 from planner.reading import read_toml
 from planner.units import GIB
 from planner.workload.presets import Preset, read_workload
-from widgets import config
 from widgets.actions.action import bindings
 from widgets.actions.plan_files import plan_command
 from widgets.actions.registry import ACTIONS, BY_ID
@@ -46,6 +45,7 @@ from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.panes.workload.values import Kind, get, number_text, parse, parse_number, put, show, stepped, turned_to
 from widgets.plain_output import PlainText, plain
 from widgets.screens.row.time import pattern_and_style
+from widgets.state import config
 
 
 def text_of_signs() -> st.SearchStrategy[str]:

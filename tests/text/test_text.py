@@ -28,7 +28,7 @@ from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
 from planner.text import REPLACEMENT, clean, escaped_json, json_document, one_line
 from widgets.crash_report import crash_text
-from widgets.state_files import LAST_FAULT
+from widgets.state.state_files import LAST_FAULT
 
 EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
 JOINERS = "\u200c\u200d"

@@ -11,7 +11,7 @@ from planner.durable import write_whole
 from planner.text import clean
 from widgets.actions.plan_files import FORMATS, REPORTS, FileFormat, plan_command, plan_text, report_text, row_text, write_export
 from widgets.base_app import BaseApp
-from widgets.state_files import LAST_COPY, state_folder
+from widgets.state.state_files import LAST_COPY, state_folder
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planner.durable import WriteResult, write_whole
 from planner.text import escaped_json
-from widgets.state_files import state_folder
+from widgets.state.state_files import state_folder
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from widgets import state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import Action, Actions, Work, open_screen
 from widgets.base_app import BaseApp
 from widgets.drawing import theme
+from widgets.state import state_files
 
 PALETTE = "palette"
 ACTIONS = Actions()

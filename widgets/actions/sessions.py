@@ -6,12 +6,12 @@ import re
 from functools import partial
 
 from planner.present.names import model_name
-from widgets import state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
-from widgets.saved_screen import current_state, modified_form, restore, save_modified
 from widgets.start import start_afresh
+from widgets.state import state_files
+from widgets.state.saved_screen import current_state, modified_form, restore, save_modified
 
 ACTIONS = Actions()
 MOST_NAMED = 6

@@ -23,7 +23,7 @@ from widgets.background.benchmark_run import OVER, PointLine, Run
 from widgets.background.planning import SessionThread
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
-from widgets.state_files import state_folder
+from widgets.state.state_files import state_folder
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow

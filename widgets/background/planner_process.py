@@ -186,9 +186,9 @@ def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | Non
 def _first(session: Session, options: AppOptions) -> tuple[PlanQuestion, Plan, Sequence[str]]:
     """First plan, with the question that it answers."""
     from planner.paths import DEFAULT_PRESET
-    from widgets import state_files
     from widgets.background import questions
     from widgets.background.opened import first_question, read_saved
+    from widgets.state import state_files
 
     left = read_saved(state_files.load_session(options.state)) if options.preset is None else None
     asked = first_question(session, left, options.preset or DEFAULT_PRESET)

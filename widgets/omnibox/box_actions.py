@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from widgets import state_files
 from widgets.actions.narrowing import take_gpu
 from widgets.actions.sessions import described, open_session
 from widgets.actions.workload import change_model
@@ -13,6 +12,7 @@ from widgets.base_app import BaseApp
 from widgets.omnibox.finding import Suggestion, of_fields, setting
 from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
 from widgets.start import open_preset
+from widgets.state import state_files
 
 
 def open_box(app: BaseApp, *, models_only: bool = False) -> None:

@@ -14,9 +14,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.paths import read_shipped_part
-from widgets import state_files
 from widgets.base_app import BaseApp
 from widgets.screens.overlay import Overlay
+from widgets.state import state_files
 
 SEEN = "tour"
 """Choice that says the tour was seen, or left."""

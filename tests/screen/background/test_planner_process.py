@@ -23,7 +23,7 @@ BEGIN = """
 import asyncio, os, sys
 from pathlib import Path
 from planner.errors import UserError
-from widgets import state_files
+from widgets.state import state_files
 from widgets.background import planner_process as process_module
 from widgets.background import questions
 from widgets.background.opened import PlanQuestion, first_question, read_saved
@@ -176,7 +176,7 @@ def test_its_plan_is_the_one_that_the_session_makes(tmp_path: Path, preset: str)
 
 
 def test_it_goes_on_where_the_last_start_ended(tmp_path: Path) -> None:
-    from widgets import state_files
+    from widgets.state import state_files
 
     workload = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 500, "output_tokens": 100, "concurrency": 4}
     left = {"preset": "llama-3.1-70b-chat-service", "workload": workload, "filter": "gpu:l4", "basis": "spec"}

@@ -21,7 +21,7 @@ from widgets.panes.workload import values
 from widgets.panes.workload.field_line import FieldInput
 from widgets.panes.workload.fields import FIELDS
 from widgets.start import open_preset
-from widgets.state_files import session_names
+from widgets.state.state_files import session_names
 
 
 def test_every_field_has_a_label_and_every_label_a_field() -> None:

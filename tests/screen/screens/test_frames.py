@@ -30,7 +30,7 @@ from planner.engine.study.sizes import Study
 from planner.session import Session
 from widgets.app import PlannerApp
 from widgets.background import row_details
-from widgets.state_files import LAST_FAULT
+from widgets.state.state_files import LAST_FAULT
 
 SIZES = ((80, 24), (100, 30), (120, 40), (160, 45), (200, 50))
 LOOKS: dict[str, dict[str, Any]] = {

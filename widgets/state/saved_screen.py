@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from textual.widgets import Input
 
 from planner.errors import UserError
-from widgets import state_files
 from widgets.background.opened import PlanQuestion, facet_names, load_preset, read_saved
 from widgets.base_app import BaseApp
 from widgets.panes.frame import PANES
+from widgets.state import state_files
 
 if TYPE_CHECKING:
     from planner.present.choice.facets import FacetNames
