@@ -24,7 +24,7 @@ SITE := $(SITE_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick test-sweep test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
+.PHONY: help run test test-quick test-sweep test-measuring fuzz oracles check format shots samples frames calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,9 @@ format: $(DEVELOPMENT) ## Format the code and apply the safe fixes
 
 shots: $(DEVELOPMENT) ## Draw the screenshot of README with the program itself
 	"$(BIN)/python" scripts/shots.py docs
+
+frames: $(DEVELOPMENT) ## Draw the screens that the tests compare anew
+	"$(BIN)/pytest" -q -n $(WORKERS) tests/screen/screens/test_frames.py tests/screen/test_snapshots.py tests/screen/screens/test_study_screen.py --snapshot-update
 
 samples: $(DEVELOPMENT) ## Print the samples of README and docs/guide/usage.md anew
 	"$(BIN)/python" scripts/samples.py

@@ -23,6 +23,8 @@ UNITS_OF_KEYS = {"s": "s", "h": "h", "usd": "$", "w": "W"}
 """Last part of a key -> the unit that a number may be written with."""
 MOST_NAME = 100
 """Characters of an unknown key that are shown."""
+_TABLES = (dict, Mapping)
+"""Types of a table with any names."""
 
 _WORDS: dict[type, str] = {
     bool: "true or false",
@@ -53,7 +55,7 @@ def _as_number(kind: Any, value: Any, key: str) -> Any:
         for part, _ in alternatives(kind):
             if isinstance(part, type) and issubclass(part, msgspec.Struct):
                 return with_numbers(part, value)
-            if get_origin(part) is dict:
+            if get_origin(part) in _TABLES:
                 return {name: _as_number(get_args(part)[1], inner, key) for name, inner in value.items()}
     parts = [part for part, _ in alternatives(kind)]
     if not isinstance(value, str) or str in parts or not (int in parts or float in parts):
@@ -131,7 +133,7 @@ def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[P
         elif origin in {tuple, list} and isinstance(value, list):
             for index, item in enumerate(value):
                 yield from _faults_of_value(arguments[0], item, where, f"{key}[{index}]")
-        elif origin is dict and isinstance(value, Mapping):
+        elif origin in _TABLES and isinstance(value, Mapping):
             for name, item in value.items():
                 yield from _faults_of_value(arguments[1], item, where, _join(key, str(name)))
 
@@ -169,8 +171,10 @@ def _accepted(kind: Any) -> str:
         if get_origin(part) is Literal:
             words += [repr(choice) for choice in get_args(part)]
         elif get_origin(part) in {list, tuple}:
-            words.append(f"a list{_range(bounds, 'items')}, each item {_accepted(get_args(part)[0])}")
-        elif get_origin(part) is dict:
+            items = get_args(part)
+            counted = f" of {len(items)} items" if get_origin(part) is tuple and Ellipsis not in items else _range(bounds, "items")
+            words.append(f"a list{counted}, each item {_accepted(items[0])}")
+        elif get_origin(part) in _TABLES:
             words.append("a table")
         elif isinstance(part, type) and issubclass(part, msgspec.Struct):
             names = tuple(_fields(part))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import string
 import sys
 import unicodedata
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -288,13 +290,17 @@ def test_long_names_lose_their_middle() -> None:
 
 
 def test_keys_are_not_used_twice_in_one_scope() -> None:
+    free = set(string.ascii_letters) - {key for action in ACTIONS for key in action.keys.split(",")}
     for scope in ("app", "table", "form"):
-        keys = [key for action in ACTIONS if action.scope == scope for key in action.keys.split(",")]
-        assert len(keys) == len(set(keys)), scope
+        used = defaultdict(list)
+        for action in ACTIONS:
+            for key in action.keys.split(",") if action.scope == scope else ():
+                used[key].append(action.id)
+        assert {key: ids for key, ids in used.items() if len(ids) > 1} == {}, f"free: {' '.join(sorted(free))}"
     app_keys = {key for action in ACTIONS if action.scope == "app" for key in action.keys.split(",")}
     forbidden = re.compile(r"ctrl\+[absjmihoek]$|alt\+|ctrl\+enter|ctrl\+shift")
     assert not [key for key in app_keys if forbidden.match(key)]
-    assert [binding.id for binding in bindings(ACTIONS)] == list(BY_ID), "ids are not used twice"
+    assert [binding.id for binding in bindings(ACTIONS)] == list(BY_ID), "ids are used twice"
 
 
 @pytest.mark.parametrize("name", NAMES)

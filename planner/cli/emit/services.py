@@ -125,6 +125,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def notes(self, job: Job) -> Iterator[str]:
         """Notes to read before the service is started."""
+        if job.engine.runs:
+            yield f"{job.engine.runs}; what is started here is {self.name}."
         if job.stored not in DTYPES and not self._rounds(job) and job.stored != job.architecture.stored_as:
             yield f"MODEL has to be a checkpoint with weights stored as {job.stored}; the one named here is the original."
         if job.workload.lora:

@@ -183,6 +183,8 @@ def family(model_type: str, block: Block = _LLAMA, *, eager_attention: bool = Fa
     """Make the decorated function the reader of configs with this `model_type`."""
 
     def add(read_sizes: ReadSizes) -> ReadSizes:
+        if model_type in FAMILIES:
+            raise ValueError(f"{model_type} is read by two families")
         FAMILIES[model_type] = Family(read_sizes, block, eager_attention)
         return read_sizes
 

@@ -16,8 +16,11 @@ from repository import RunPlanner
 
 from planner.cli.emit import Form
 from planner.cli.emit.running import written
+from planner.cli.emit.services import SERVICES, Service
 from planner.engine.answers.plan import PlanRow
+from planner.engine.job.engines import find_engine
 from planner.errors import UserError
+from planner.schema import faults
 from planner.workload.tasks import Lengths, Lora
 
 SERVICE, TRAINING = "llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"
@@ -325,3 +328,29 @@ def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
 def test_cuda_graphs_are_turned_off_by_the_engines_own_option(engine: str, option: str) -> None:
     assert option in service("sky", ONE, engine=engine, cuda_graphs=False)
     assert option not in service("sky", ONE, engine=engine)
+
+
+@pytest.mark.parametrize("engine", SERVICES)
+def test_every_engine_with_an_entry_is_started_by_its_own_options(engine: str) -> None:
+    one = SERVICES[engine]
+    assert find_engine(engine).name == engine
+    assert find_engine(engine).label == one.name
+    text = service("slurm", ACROSS, engine=engine, lora=Lora(rank=8))
+    for words in (one.starts, f"{one.degrees[0]} 8", f"{one.degrees[1]} 2", one.memory, *one.adapters, one.across.strip()):
+        assert words in text
+
+
+def test_a_name_that_stands_for_another_engine_starts_that_one_and_says_so() -> None:
+    text = service("slurm", ONE, engine="tgi")
+    assert "# TGI has no figures of its own here, and is taken to be as fast as vLLM; what is started here is vLLM." in text
+    assert "what is started" not in service("slurm", ONE, engine="vllm")
+
+
+def test_a_wrong_entry_of_an_engine_says_what_is_required() -> None:
+    found = str(faults(Service, {"degrees": ["--tp", "--dp"], "caches": {"bf16": 3}}, "services.toml"))
+    for said in (
+        "images', message='missing; a table is",
+        "a list of 4 items, each item a text",
+        "caches.bf16', message='3 is not accepted",
+    ):
+        assert said in found

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from planner.engine.job.engine import Engine
+from planner.engine.job.engines import catalogue
+from planner.engine.job.engines.catalogue import read_engine
 from planner.errors import UserError
 from planner.paths import presets_folder
-from planner.schema import read_struct
 from planner.workload import engines
 
 Tables = Callable[[str], list[Engine]]
@@ -36,7 +37,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
         shutil.copytree(presets_folder() / "engines", tmp_path / "engines")
         (tmp_path / "engines" / "serving.toml").write_text(text)
         monkeypatch.setattr(engines, "presets_folder", lambda: tmp_path)
-        return [read_struct(Engine, table, where) for where, table in engines.engine_tables() if table["name"] == "new"]
+        return [read_engine(table, where) for where, table in engines.engine_tables() if table["name"] == "new"]
 
     return read
 
@@ -57,3 +58,37 @@ def test_a_wrong_key_or_value_is_named_with_its_file(tables: Tables, line: str, 
     later = f'[[engine]]\nname = "new"\nsince = [2]\n{line}\n'
     with pytest.raises(UserError, match=f"(?s)serving.toml.*{said}"):
         tables(FIRST + later)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "said"),
+    [
+        ("context_gib = 0.5\n", "", r"serving.toml: engine\[new\]: context_gib: missing"),
+        (
+            "context_gib = 0.5\n",
+            "context_gigabytes = 1\n",
+            r"engine\[new\]: context_gigabytes: unknown key. Did you mean 'context_gib'",
+        ),
+        ('name = "new"\n', "", r"serving.toml: engine\[0\].name: missing"),
+        ('source = "a page"\n', "", r"engine\[new\]: source: missing"),
+    ],
+)
+def test_a_fault_is_told_with_the_engine_and_the_key_as_the_file_has_it(tables: Tables, line: str, wrong: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        tables(FIRST.replace(line, wrong) + '[[engine]]\nname = "new"\nsince = [2]\n')
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "said"),
+    [
+        ("vllm", "sglang", "stands_in.toml: vllm: stands for another engine here, and is an engine itself"),
+        ("tgi", "vlm", "tgi: engine: 'vlm' is not an engine of .* Did you mean 'vllm'"),
+    ],
+)
+def test_a_program_stands_for_an_engine_and_is_none_itself(
+    monkeypatch: pytest.MonkeyPatch, name: str, engine: str, said: str
+) -> None:
+    table = {"label": "Name", "engine": engine, "words": "runs", "source": "a page"}
+    monkeypatch.setattr(catalogue, "stand_in_tables", lambda: [(f"stands_in.toml: {name}", name, table)])
+    with pytest.raises(UserError, match=said):
+        catalogue._stand_ins()

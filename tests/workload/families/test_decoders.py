@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from decoder_cases import GOLDEN, WITHOUT_FAMILY
 
 from planner.workload.huggingface.config import known_family
+from planner.workload.huggingface.keys import FAMILIES, family
 
 BUILT = {name: found for name, found in GOLDEN.values.items() if "parameters" in found}
 
@@ -26,3 +28,10 @@ def test_their_number_does_not_drop() -> None:
 
 def test_they_are_listed_by_the_oracle_as_it_is() -> None:
     assert GOLDEN.made_from == GOLDEN.digests(), "make oracles"
+
+
+def test_a_model_type_is_read_by_one_family() -> None:
+    before = FAMILIES["llama"]
+    with pytest.raises(ValueError, match="llama is read by two families"):
+        family("llama")(lambda _: {})
+    assert FAMILIES["llama"] is before

@@ -9,8 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.engine.job.engine import Engine
+from planner.errors import Problems, UserError, nearest_names
 from planner.schema import read_struct
-from planner.workload.engines import engine_tables, stand_in_tables
+from planner.workload.engines import IN_GIB, engine_tables, stand_in_tables
 
 GENERIC = "generic"
 """The engine that stands for one that is not named."""
@@ -42,19 +43,44 @@ class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Periods of releases that differ further, the earliest first; the last one is taken where no month is named."""
 
 
+def read_engine(table: Mapping[str, Any], where: str) -> Engine:
+    """The record of a table; raises `UserError` with the keys as its file has them."""
+    try:
+        return read_struct(Engine, table, where)
+    except UserError as error:
+        raise UserError(
+            one._replace(key=IN_GIB.get(one.key, one.key), nearest=tuple(IN_GIB.get(name, name) for name in one.nearest))
+            for one in error.problems
+        ) from None
+
+
 def _engines() -> dict[str, tuple[Engine, ...]]:
     """Records by name, the engine that is not named last; raises `UserError` for what is no record."""
     found: dict[str, tuple[Engine, ...]] = {}
     for where, table in engine_tables():
-        engine = read_struct(Engine, table, where)
+        engine = read_engine(table, where)
         found[engine.name] = (*found.get(engine.name, ()), engine)
     generic = found.pop(GENERIC)
     return {**found, GENERIC: generic}
 
 
+def _stand_ins() -> dict[str, StandIn]:
+    """The programs by name; raises `UserError` for one that stands for no engine, or has a record of its own."""
+    found, problems = {}, Problems()
+    for where, name, table in stand_in_tables():
+        problems.where, found[name] = where, read_struct(StandIn, table, where)
+        if name in ENGINES:
+            problems.add("", "stands for another engine here, and is an engine itself in serving.toml or training.toml.")
+        if found[name].engine not in ENGINES:
+            near = nearest_names(found[name].engine, ENGINES)
+            problems.add("engine", f"{found[name].engine!r} is not an engine of serving.toml or training.toml.", near)
+    problems.raise_if_any()
+    return found
+
+
 ENGINES = _engines()
 """Name -> its records, oldest release first; the last one is today's, which is taken where no release is named."""
-STAND_INS = {name: read_struct(StandIn, table, where) for where, name, table in stand_in_tables()}
+STAND_INS = _stand_ins()
 """Name -> the program."""
 
 
