@@ -37,12 +37,13 @@ def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
         return None
     replicas, steady = found.replicas[row], found.steady.take(row)
     load = replica.load(row, replicas)
-    again = replica.evaluated(row, replicas, np.maximum(1.0, np.ceil(load.rate_per_s * steady.request_s)))
+    decoding = load.rate_per_s * steady.token_s * load.outputs.mean
+    again = replica.evaluated(row, replicas, np.maximum(1.0, np.ceil(decoding)))
     assert again.serve is not None
     serve = replace(
         again.serve,
         request_s=_latency(steady.request_s, _request_sigma(steady, load)),
-        tpot_s=_latency(steady.request_s / np.maximum(load.outputs.mean, 1.0), steady.load_sigma),
+        tpot_s=_latency(steady.token_s, steady.load_sigma),
         requests_per_s=np.maximum(again.serve.requests_per_s, np.nextafter(load.rate_per_s, np.inf)),
     )
     return replace(again, serve=serve), row
@@ -107,8 +108,8 @@ def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> t
         if limit.latency == "ttft":
             continue
         by_token = limit.latency == "tpot"
-        mean = steady.request_s / (load.outputs.mean if by_token else 1.0)
-        latency = _latency(mean, steady.load_sigma if by_token else _request_sigma(steady, load))
+        mean, sigma = (steady.token_s, steady.load_sigma) if by_token else (steady.request_s, _request_sigma(steady, load))
+        latency = _latency(mean, sigma)
         over = np.maximum(over, getattr(latency, limit.share) / limit.seconds)
     return over[place], steady.take(place)
 

@@ -33,7 +33,7 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     by_littles_law, known = _sized(free)
     choices = choose(by_littles_law)  # first, so that at the same price their smaller number of replicas wins
     if by_littles_law is not free:
-        choices += choose(free)
+        choices += _sized_where_known(choose(free), by_littles_law)
     fitting = sorted((choice for choice in choices if choice.fits), key=lambda choice: choice.order)
     beside = _beside(by_littles_law, fitting[:SIMULATED_PLACES])
     candidates = sorted([*fitting, *beside], key=lambda choice: choice.order)
@@ -87,6 +87,24 @@ def _sized(d: Deployments) -> tuple[Deployments, _Known | None]:
         return d, _Known(replicas, row_of)
     evaluated, kept = found
     return _at_any_price(evaluated, d, d.node_index[different][kept]), _Known(replicas, row_of | {id(evaluated): kept})
+
+
+def _sized_where_known(choices: Sequence[Choice], d: Deployments) -> list[Choice]:
+    """`choices` of screened candidates, in their place those of `d` with the same layout and count of GPUs, whose requests in flight are known."""
+
+    def keys(of: Deployments, rows: Rows) -> Iterator[tuple[float, ...]]:
+        columns = [*_layout_columns(of, rows), of.gpus[rows].astype(np.float64)]
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    if not choices:
+        return []
+    row_of = {key: row for row, key in reversed([*enumerate(keys(d, np.arange(d.gpus.size)))])}
+    screened = keys(choices[0].deployments, np.array([choice.row for choice in choices]))
+    sized_rows = (row_of.get(key) for key in screened)
+    return [
+        choice if row is None or not (choice.fits and d.meets[row]) else Choice(d, row, choice.best)
+        for choice, row in zip(choices, sized_rows, strict=True)
+    ]
 
 
 def _first_of_each(columns: Sequence[Floats]) -> Rows:

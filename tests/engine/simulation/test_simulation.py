@@ -238,6 +238,18 @@ def test_times_without_a_simulation_are_those_of_one(outputs: int | Lengths) -> 
         assert law.request_s[0] * np.exp(1.645 * sigma[0] - sigma[0] ** 2 / 2) == pytest.approx(found.request_s.p95[0], rel=0.25)
 
 
+@pytest.mark.parametrize("rate", [0.05, 0.5, 2.0])
+def test_a_request_that_meets_no_other_waits_for_its_own_prompt(rate: float) -> None:
+    """A long prompt and a short answer, of whose time the prompt is two fifths."""
+    time, rules = iteration_time(table_of()), rules_of(1, budget=8192.0, sequences=512.0)
+    load = load_of(inputs=4000, outputs=20, rate_per_s=rate)
+    law = request_times(time, rules, load)
+    found = replica.simulate(time, rules, load, seeds=16, measured=200)
+    assert law.request_s[0] == pytest.approx(found.request_s.mean[0], rel=0.06)
+    assert law.token_s[0] == pytest.approx(found.tpot_s.mean[0], rel=0.1)
+    assert law.request_s[0] == pytest.approx(found.ttft_s.mean[0] + 19 * law.token_s[0], rel=0.06)
+
+
 def test_a_cache_bounds_what_is_in_flight() -> None:
     load = load_of(concurrency=20)
     for reserve in (True, False):

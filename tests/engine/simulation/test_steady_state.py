@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine_sample import ask, plan, workload
+from engine_sample import ask, plan, session, workload
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
@@ -93,3 +93,29 @@ def test_prompts_that_wait_together_share_a_pass() -> None:
     assert each < 0.8 * single
     expected = 0.1 * clients * each + 0.9 * (single + 1.5 * each) + mean(together.tpot_s) / 2
     assert mean(together.ttft_s) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("model", "lengths", "rate", "gpus"),
+    [
+        ("gemma-2-9b", (500, 20), 0.5, ["RTX A6000", "GH200 96GB", "RTX 4090", "L4"]),
+        ("gemma-2-9b", (500, 100), 3.0, ["A100 80GB SXM", "L40S", "H200 SXM", "RTX 4090"]),
+        ("llama-3.2-3b", (100, 20), 0.5, ["L4", "A10G", "L40S", "RTX 4090"]),
+    ],
+)
+def test_rows_that_are_not_simulated_promise_what_the_simulation_of_their_layout_finds(
+    model: str, lengths: tuple[int, int], rate: float, gpus: list[str]
+) -> None:
+    """Also those of more GPUs than are needed, which only the first screening keeps: at a load of its own."""
+    asked = {"model": model, "task": "serve", "input_tokens": lengths[0], "output_tokens": lengths[1], "request_rate_per_s": rate}
+    targets = {"targets": {"p95_request_s": 8.0}, "gpus_considered": gpus, "max_gpus": 8}
+    found = session().plan(session().workload(asked | targets, "test"), basis="spec", levers=False)
+    by_formula = [row for row in found.rows if row.verdict == "fits" and row.answer.assumed["percentiles"] == "by formula"]
+    assert len(by_formula) > 3
+    for row in by_formula:
+        layout = row.answer.layout
+        given = {name: getattr(layout, name) for name in ("gpus", "tp", "pp", "dp", "gpus_per_node")}
+        alone = ask(**asked, gpu=row.gpu, engine="vllm", **given)
+        assert mean(row.answer.request_s) == pytest.approx(mean(alone.request_s), rel=0.1), row.gpu
+        assert mean(row.answer.tpot_s) == pytest.approx(mean(alone.tpot_s), rel=0.1), row.gpu

@@ -153,8 +153,10 @@ class Steady(RowRecord, frozen=True):
     keeps_up: Flags
     request_s: Floats
     """Mean time of a request."""
+    token_s: Floats
+    """Mean time per output token."""
     load_sigma: Floats
-    """Standard deviation of the logarithm of that time as the load varies."""
+    """Standard deviation of the logarithm of these times as the load varies."""
 
 
 def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Rows | None = None) -> Steady:
@@ -162,9 +164,11 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
 
     With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
     variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
-    Added to this are the wait for half a step and for the previous prompt, and √B for the number of prompts that stop a request.
+    Added to this are the wait for half a step and for the previous prompt, and √B for the number of prompts that stop a request. The
+    prompts of others stop it between its tokens; its own comes before them, and so does the way through the front end.
     """
-    request = _request_time(time, rules, load, np.arange(load.rate_per_s.size) if row is None else row)
+    row = np.arange(load.rate_per_s.size) if row is None else row
+    request = _request_time(time, rules, load, row)
     in_flight, keeps_up = request.in_flight(time)
     step = np.minimum(np.sqrt(in_flight), in_flight / 2)
     fewer, ends, further = ((in_flight + k * step) / request.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
@@ -177,7 +181,9 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
     wait_s = step_s / 2 + busy * prompt_s / (2 * (1 - busy))
     by_load = np.log(request.seconds(time, mean + np.sqrt(variance)) / seconds)
-    return Steady(keeps_up, seconds + wait_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
+    token_s = (seconds + wait_s) / np.maximum(load.outputs.mean, 1.0)
+    before_s = prompt_s + time.front_end_s[row] + time.late_steps[row] * token_s
+    return Steady(keeps_up, seconds + wait_s + before_s, token_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 
 def limited(rules: BatchingRules, load: Load) -> BatchingRules:
