@@ -20,6 +20,7 @@ import pytest
 import tomli
 from catalogue_once import share_catalogue
 from compiled_once import compile_share
+from fewer_examples import try_fewer
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
 from order_of_tests import ordered, report_results_alone
@@ -108,9 +109,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up; put those that are left in order."""
     for item in items:
+        if not config.getoption("--hypothesis-profile"):
+            try_fewer(item)
         names = getattr(item, "fixturenames", ())
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
         if "screen" in item.path.parts and iscoroutinefunction(getattr(item, "function", None)):
