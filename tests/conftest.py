@@ -232,6 +232,20 @@ def planned_once(monkeypatch: pytest.MonkeyPatch, known: dict[tuple[str, bytes],
 
 
 @pytest.fixture
+def fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GPUs can run is asked of one family of the catalogue; tests/engine/fit asks of all of them."""
+    from planner.engine.fit import fit
+
+    of_all = fit.fit_models
+
+    def of_fewer(base: Any, gpu: Any, gpus: int, catalogue: dict[str, Any], *given: Any, **more: Any) -> Any:
+        family = {name: found for name, found in catalogue.items() if name.startswith("qwen3-")}
+        return of_all(base, gpu, gpus, family or catalogue, *given, **more)
+
+    monkeypatch.setattr(fit, "fit_models", of_fewer)
+
+
+@pytest.fixture
 def run_planner(tmp_path: Path) -> RunPlanner:
     """Run the command line in this process, in an empty folder: its streams and its exit code, as a process would have them."""
 
