@@ -385,6 +385,7 @@ def test_bench_names_an_interpreter_that_is_not_there(run_planner: RunPlanner) -
     assert "--python" in done.stderr
 
 
+@pytest.mark.measuring
 @pytest.mark.usefixtures("torch_here")
 def test_bench_prints_each_result_as_a_measurement(planner_process: RunPlanner) -> None:
     done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--json")
