@@ -20,6 +20,7 @@ import pytest
 import tomli
 from catalogue_once import share_catalogue
 from compiled_once import compile_share
+from fewer_examples import try_fewer
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
 from order_of_tests import ordered, report_results_alone
@@ -108,9 +109,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up; put those that are left in order."""
     for item in items:
+        if not config.getoption("--hypothesis-profile"):
+            try_fewer(item)
         names = getattr(item, "fixturenames", ())
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
         if "screen" in item.path.parts and iscoroutinefunction(getattr(item, "function", None)):
@@ -226,6 +229,20 @@ def planned_once(monkeypatch: pytest.MonkeyPatch, known: dict[tuple[str, bytes],
 
     for name in ("_ranking", "fit", "plan", "with_flips"):
         monkeypatch.setattr(Session, name, once(getattr(Session, name)))
+
+
+@pytest.fixture
+def fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GPUs can run is asked of one family of the catalogue; tests/engine/fit asks of all of them."""
+    from planner.engine.fit import fit
+
+    of_all = fit.fit_models
+
+    def of_fewer(base: Any, gpu: Any, gpus: int, catalogue: dict[str, Any], *given: Any, **more: Any) -> Any:
+        family = {name: found for name, found in catalogue.items() if name.startswith("qwen3-")}
+        return of_all(base, gpu, gpus, family or catalogue, *given, **more)
+
+    monkeypatch.setattr(fit, "fit_models", of_fewer)
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from planner.workload.tasks import Lora, Targets
 pytestmark = pytest.mark.usefixtures("planned_once")
 
 
-def test_plan_answers_in_json_as_its_schema_says(planner_process: RunPlanner) -> None:
-    done = planner_process("plan", "llama-3.1-70b-chat-service", "--json")
+def test_plan_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-70b-chat-service", "--json")
     assert done.returncode == 0, done.stderr
     plan = msgspec.json.decode(done.stdout, type=Plan, strict=True)
     assert json.loads(msgspec.json.encode(plan)) == json.loads(done.stdout), "a key that the schema does not know"
@@ -131,17 +131,17 @@ def test_a_wrong_name_gets_its_nearest_spelling(run_planner: RunPlanner, argumen
     assert hint in done.stderr
 
 
-def test_the_command_nobody_names_is_not_named_in_its_faults(planner_process: RunPlanner) -> None:
-    done = planner_process("--nosuch")
+def test_the_command_nobody_names_is_not_named_in_its_faults(run_planner: RunPlanner) -> None:
+    done = run_planner("--nosuch")
     assert done.returncode == 2
     assert "Usage: gpu-planner [OPTIONS] [PRESET]" in done.stderr
-    done = planner_process("llama-3.1-8b-lor")
+    done = run_planner("llama-3.1-8b-lor")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert "'llama-3.1-8b-lora'" in done.stderr
-    done = planner_process("plann")
+    done = run_planner("plann")
     assert done.stderr == "error: 'plann' is neither a command nor a preset. Did you mean 'plan' or 'replay'?\n"
-    done = planner_process("chat")
+    done = run_planner("chat")
     assert done.stderr.endswith(" Did you mean 'llama-3.1-70b-chat-service' or 'qwen3-8b-single-user-chat'?\n")
 
 
@@ -150,15 +150,15 @@ CONFIG = """{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidd
 "max_position_embeddings": 40960, "tie_word_embeddings": true, "torch_dtype": "bfloat16"}"""
 
 
-def test_a_model_may_stand_where_a_preset_does(planner_process: RunPlanner, tmp_path: Path) -> None:
+def test_a_model_may_stand_where_a_preset_does(run_planner: RunPlanner, tmp_path: Path) -> None:
     """Its name, or the path of its config.json: people have these before they have a preset."""
     (tmp_path / "config.json").write_text(CONFIG)
     for model in ("qwen3-0.6b", str(tmp_path / "config.json")):
-        done = planner_process(model)
+        done = run_planner(model)
         assert done.returncode == 0, done.stderr
         assert "serve · " in done.stdout.splitlines()[0]
         assert "are those of llama-3.1-70b-chat-service" in done.stderr
-    done = planner_process("acme/nope-7b")
+    done = run_planner("acme/nope-7b")
     assert done.returncode == 2
     assert "'acme/nope-7b' is not in the catalogue" in done.stderr
 
@@ -367,11 +367,11 @@ def test_every_listed_model_has_its_sizes_at_the_top_of_its_config(run_planner: 
         assert any(config.get(key) for key in layers), model
 
 
-def test_version_and_help_say_so_on_stdout(planner_process: RunPlanner) -> None:
+def test_version_and_help_say_so_on_stdout(planner_process: RunPlanner, run_planner: RunPlanner) -> None:
     import planner
 
     assert planner.__version__ in planner_process("--version").stdout
-    shown = planner_process("--help")
+    shown = run_planner("--help")
     assert shown.returncode == 0
     for command in ("plan", "estimate", "bench", "watch", "doctor", "schema", "gpus", "models", "presets", "offers"):
         assert re.search(rf"^  {command} ", shown.stdout, re.MULTILINE)
@@ -385,6 +385,7 @@ def test_bench_names_an_interpreter_that_is_not_there(run_planner: RunPlanner) -
     assert "--python" in done.stderr
 
 
+@pytest.mark.measuring
 @pytest.mark.usefixtures("torch_here")
 def test_bench_prints_each_result_as_a_measurement(planner_process: RunPlanner) -> None:
     done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--json")

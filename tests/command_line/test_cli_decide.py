@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("planned_once")
 
 
 @pytest.mark.sweep
+@pytest.mark.usefixtures("fewer_models")
 def test_fit_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:
     done = run_planner("fit", "--gpu", "L40S", "--gpus", "2", "--set", "input_tokens=600", "--json")
     assert done.returncode == 0, done.stderr
@@ -204,6 +205,7 @@ def test_a_fault_in_a_gpu_of_ones_own_is_named_at_its_file(run_planner: RunPlann
 
 
 @pytest.mark.sweep
+@pytest.mark.usefixtures("fewer_models")
 def test_fit_names_the_lengths_it_chose_and_the_requests_its_speeds_are_of(run_planner: RunPlanner) -> None:
     asked = ("fit", "--gpu", "L40S", "--gpus", "8", "--top", "2")
     told = run_planner(*asked, COLUMNS="200").stdout

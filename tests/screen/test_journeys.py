@@ -83,6 +83,7 @@ def text_of(app: PlannerApp, what: type[Static] | str) -> str:
     return str(found.content)
 
 
+@pytest.mark.usefixtures("fewer_models")
 async def test_twelve_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each begins where the one before ended; the next start goes on there."""
     monkeypatch.chdir(tmp_path)

@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from patched_python import patched_python
 from repository import ROOT, RunPlanner
+
+from planner.hardware.measurements.measurement import Measurement
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("torch_here")]
 
@@ -67,7 +70,11 @@ def test_a_gpu_as_it_is_expected_is_within(prove: Prove) -> None:
 def test_a_gpu_that_is_slower_than_its_kind_is_told_and_the_exit_code_says_so(prove: Prove) -> None:
     code, out, said = prove({"flop_per_s": RATES | {"bf16": 500e12}, "link_bytes_per_s": 12e9}, "--json", never=MODELS)
     assert code == 1, said
-    lines = out[out.index("\n[") + 1 :]
-    verdicts = {one["point"]: one["verdict"] for one in json.loads(lines)}
+    results, verdict_lines = out[: out.index("\n[")], out[out.index("\n[") + 1 :]
+    measured = [msgspec.json.decode(line, type=Measurement) for line in results.splitlines()]
+    assert {one.kind for one in measured} >= {"gemm", "copy", "transfer"}, "each result is a line of its own"
+    assert len({one.fingerprint for one in measured}) == 1
+    assert "kept" in said
+    verdicts = {one["point"]: one["verdict"] for one in json.loads(verdict_lines)}
     assert verdicts["gemm/bf16/8192x8192x8192"] == verdicts["transfer/h2d"] == "outside"
     assert verdicts["gemm/fp8/8192x8192x8192"] == verdicts["copy/memory"] == "within"

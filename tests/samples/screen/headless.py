@@ -15,9 +15,13 @@ from textual._context import active_app
 from textual.app import App, ScreenStackError
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.geometry import Region
 from textual.message_pump import MessagePump
 from textual.notifications import Notification
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from widgets.drawing import restyling
@@ -69,10 +73,11 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw what stands there before each key, click and change of size, and at the end, instead of sixty times a second.
 
     Layout, messages and callbacks keep their times; what is to be drawn anew adds up until then. Of a whole screen that nobody looks at
-    each widget makes its lines, and they are not put together.
+    each widget makes its lines, and they are not put together; nor is the screen behind another put together and dimmed.
     """
     draw, compose, run = Compositor.render_update, Compositor.render_full_update, App.run_test
     drawing = False
+    front_alone = False
 
     def draw_if_asked(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
         return draw(compositor, full=full, **how) if full or drawing or not active_app.get().is_headless else None
@@ -80,8 +85,16 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def compose_if_seen(compositor: Compositor, **how: Any) -> Any:
         if not drawing:
             return compose(compositor, **how)
+        nonlocal front_alone
         compositor._dirty_regions.clear()
-        return deque(compositor._get_renders(compositor.size.region), maxlen=0)
+        front_alone = True
+        try:
+            return deque(compositor._get_renders(compositor.size.region), maxlen=0)
+        finally:
+            front_alone = False
+
+    def lines_of(screen: Screen[Any], crop: Region) -> list[Strip]:
+        return [] if front_alone and screen.is_modal else Widget.render_lines(screen, crop)
 
     def draw_now(app: App[Any]) -> None:
         nonlocal drawing
@@ -107,6 +120,7 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Compositor, "render_update", draw_if_asked)
     monkeypatch.setattr(Compositor, "render_full_update", compose_if_seen)
+    monkeypatch.setattr(Screen, "render_lines", lines_of, raising=False)
     monkeypatch.setattr(App, "run_test", run_and_draw)
     for name in ACTS:
         monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))

@@ -170,7 +170,14 @@ def ends(number: str, within_s: float = 60.0) -> bool:
     return not runs(number)
 
 
-@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain", "llama-3.2-3b-offline"])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "llama-3.1-70b-chat-service",
+        pytest.param("llama-3.1-8b-pretrain", marks=pytest.mark.thorough),
+        pytest.param("llama-3.2-3b-offline", marks=pytest.mark.thorough),
+    ],
+)
 def test_its_plan_is_the_one_that_the_session_makes(tmp_path: Path, preset: str) -> None:
     assert "H100" in run(SAME, tmp_path, preset)
 

@@ -64,6 +64,7 @@ async def answered(app: PlannerApp, pilot: Pilot[None]) -> str:
     return text_of(app)
 
 
+@pytest.mark.usefixtures("fewer_models")
 async def test_enter_on_a_model_that_gpus_can_run_plans_it_in_its_precision(tmp_path: Path) -> None:
     """The list of one RTX 4090 begins with files of llama.cpp; one undo restores all that Enter changed."""
     options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="llama-3.1-70b-chat-service")
@@ -103,6 +104,7 @@ async def test_enter_on_a_model_that_gpus_can_run_plans_it_in_its_precision(tmp_
         assert app.form.workload == before
 
 
+@pytest.mark.usefixtures("fewer_models")
 async def test_what_gpus_can_train_is_planned_with_its_task_and_recipe(tmp_path: Path) -> None:
     options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="qwen3-8b-single-user-chat")
     app = PlannerApp(options)
@@ -130,6 +132,7 @@ def test_the_example_of_a_portfolio_is_one() -> None:
     assert {entry.preset for entry in read.workload} <= {file.stem for file in (ROOT / "presets/workloads").rglob("*.toml")}
 
 
+@pytest.mark.usefixtures("fewer_models")
 async def test_decisions_by_their_keys(tmp_path: Path) -> None:
     (tmp_path / "stock.toml").write_text(STOCK)
     options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="qwen3-8b-single-user-chat")
