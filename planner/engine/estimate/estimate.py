@@ -111,10 +111,12 @@ def laid_out(job: Job, request: Request, gpu: Gpu, find_chip: FindChip) -> Prepa
 
 def evaluated_requests(kind: str, prepared: Sequence[Prepared]) -> Evaluated:
     """Requests of one kind with their memory and times, a row each."""
-    candidates = candidates_of(prepared)
-    if kind == "serve":
-        return queued(evaluate(in_flight(candidates)), candidates.layout)
-    return evaluate(in_flight_in_pools(candidates) if kind == "pools" else candidates)
+    wanted = candidates_of(prepared)
+    if kind not in {"serve", "pools"}:
+        return evaluate(wanted)
+    candidates, table = (in_flight if kind == "serve" else in_flight_in_pools)(wanted)
+    evaluated = evaluate(candidates, table=table)
+    return queued(evaluated, wanted.layout) if kind == "serve" else evaluated
 
 
 def candidates_of(prepared: Sequence[Prepared]) -> Candidates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from planner.engine.columns import Floats, LayoutColumns, joined
+from planner.engine.columns import Floats, LayoutColumns, Table, joined
 from planner.engine.columns.limits import most_sequences
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
@@ -34,23 +34,26 @@ MOST_SEQUENCES = 65536.0
 """Sequences in flight on a replica that keeps no cache."""
 
 
-def in_flight(candidates: Candidates) -> Candidates:
-    """`candidates` with the sequences that are really in flight on a replica: limited by the request, the cache, or the equilibrium of the rate.
+def in_flight(candidates: Candidates) -> tuple[Candidates, Table]:
+    """`candidates` with the sequences that are really in flight on a replica, and their table.
+
+    The sequences are limited by the request, the cache, or the equilibrium of the rate.
 
     A rate settles at Little's law, B = rate · time of a request at B; a rate beyond the capacity of the replica fills the cache.
     """
     table = candidates.table()
-    most = np.minimum(np.minimum(_cached_sequences(candidates), most_sequences(table)), _in_all(candidates))
+    most = np.minimum(np.minimum(_cached_sequences(table), most_sequences(table)), _in_all(candidates))
     rate = np.array([job.request_rate_per_s for job in candidates.jobs])[candidates.job_index] / candidates.layout.dp
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
     if not rate.any():
-        return replace(candidates, layout=layout)
+        return replace(candidates, layout=layout), replace(table, layout=layout)
     sequences = np.where(rate > 0, 1.0, layout.sequences)
     for _ in range(SETTLING_STEPS):
         now = replace(table, layout=replace(layout, sequences=sequences))
         seconds = serve_of(now, continuous=True).request_s.mean
         sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
-    return replace(candidates, layout=replace(layout, sequences=sequences))
+    layout = replace(layout, sequences=sequences)
+    return replace(candidates, layout=layout), replace(table, layout=layout)
 
 
 def _in_all(candidates: Candidates) -> Floats:
@@ -59,15 +62,16 @@ def _in_all(candidates: Candidates) -> Floats:
     return np.maximum(1.0, np.ceil(np.array(given)[candidates.job_index] / candidates.layout.dp))
 
 
-def in_flight_in_pools(candidates: Candidates) -> Candidates:
-    """Disaggregated `candidates` with the sequences in flight on a decoding replica, and the pools that were left open."""
-    layout = steady_layout(candidates.table(), _cached_sequences(candidates), pool_demand(candidates.jobs, candidates.job_index))
-    return replace(candidates, layout=layout)
+def in_flight_in_pools(candidates: Candidates) -> tuple[Candidates, Table]:
+    """Disaggregated `candidates` with the sequences in flight on a decoding replica and the pools that were left open, and their table."""
+    table = candidates.table()
+    layout = steady_layout(table, _cached_sequences(table), pool_demand(candidates.jobs, candidates.job_index))
+    return replace(candidates, layout=layout), replace(table, layout=layout)
 
 
-def _cached_sequences(candidates: Candidates) -> Floats:
+def _cached_sequences(table: Table) -> Floats:
     """Sequences that fit in the cache of a replica."""
-    return np.minimum(sequences_that_fit(candidates.table()), MOST_SEQUENCES)
+    return np.minimum(sequences_that_fit(table), MOST_SEQUENCES)
 
 
 def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:

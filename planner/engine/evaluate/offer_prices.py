@@ -82,6 +82,12 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
     problems.raise_if_any()
 
 
+def pays_as_it_takes(term: Term, provider: Provider | None) -> bool:
+    """Whether a job pays for exactly the hours it takes; see `paid_hours`."""
+    minimum_s, unit_s = (provider.billing_minimum_s or 0.0, provider.billing_s or 0.0) if provider else (0.0, 0.0)
+    return term not in COMMITTED_H and not minimum_s and unit_s <= ROUNDED_ABOVE_S
+
+
 def paid_hours(term: Term, job_h: Floats, *, use: float = 0.0, provider: Provider | None = None) -> Floats:
     """Hours that a job of `job_h` hours pays for: the hours it takes, or a whole commitment less the share `use` of the hours it leaves.
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
-from planner.engine.columns import Flags, Floats, positive, records
+from planner.engine.columns import Flags, Floats, added, positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds
 from planner.engine.explain.open_waits import OpenWaits
 from planner.engine.explain.range_ends import Unstated, limits_of
@@ -169,33 +169,33 @@ def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
 
 def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
     """Seconds by operator class, the limit, and the resulting power of the GPUs, which work for the share `busy` of the time."""
-    classes = positive({name: rows(column) for name, column in timed.by_class.items()})
-    compute_s = rows(timed.compute_bound).tolist()
-    drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
-    shares = [one.tolist() for one in np.array(drawn).T]
-    factor = np.array([BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products) for products in shares[0]])
+    by_class = {name: np.maximum(rows(column), 0.0) for name, column in timed.by_class.items()}
+    compute_s, classes, chip = rows(timed.compute_bound), positive(by_class), rows.e.table.chip.take(rows.numbers)
+    products, host, links = _shares(by_class, compute_s)
+    factor = np.array([BUSY_FACTOR**share * OTHER_FACTOR ** (1 - share) for share in products.tolist()])
     gpus = rows(rows.e.table.layout.gpus)
-    each = zip(rows.chips, *shares, np.broadcast_to(busy, gpus.size).tolist(), strict=True)
-    watts = np.array([drawn_w(chip, products=p, host=h, links=n, busy=at_work) for chip, p, h, n, at_work in each]) * gpus
-    most = rows(np.minimum(rows.e.table.chip.power_w, rows.e.table.chip.power_limit_w)) * gpus
-    known = np.isfinite(rows(rows.e.table.chip.power_w)) & np.array([bool(seconds) for seconds in classes])
+    watts = drawn_w(chip, products=products, host=host, links=links, busy=busy) * gpus
+    most = np.minimum(chip.power_w, chip.power_limit_w) * gpus
+    known = np.isfinite(chip.power_w) & np.array([bool(seconds) for seconds in classes])
     spec: list[Basis] = ["spec"] * len(classes)
     energy = _Range(figure.faster * factor, figure.slower * factor, spec)
     works = tokens_per_s > 0
     return {
-        "bottleneck": [_bottleneck(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)],
+        "bottleneck": _bottlenecks(by_class, compute_s),
         "seconds_by_class": classes,
         "power_w": _where(known, _Range(factor, factor, spec).rate(watts, most)),
         "energy_j_per_token": _where(known & works, energy(watts / np.where(works, tokens_per_s, 1.0))),
     }
 
 
-def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float, float]:
+def _shares(by_class: Mapping[str, Floats], compute_s: Floats) -> tuple[Floats, Floats, Floats]:
     """Shares of the time in which products are the limit, and in which a GPU waits for its host and for links."""
-    seconds = sum(by_class.values()) or 1.0
-    products = min(1.0, compute_s / seconds)
-    host, links = (sum(by_class.get(name, 0.0) for name in names) / seconds for names in (FOR_HOST, FOR_LINKS))
-    waits = min(1.0, (1 - products) / (host + links)) if host + links else 1.0
+    seconds = added(by_class.values())
+    seconds = np.where(seconds > 0, seconds, 1.0)
+    products = np.minimum(1.0, compute_s / seconds)
+    none = np.zeros(seconds.size)
+    host, links = (added(by_class.get(name, none) for name in names) / seconds for names in (FOR_HOST, FOR_LINKS))
+    waits = np.minimum(1.0, np.divide(1 - products, host + links, out=np.ones(seconds.size), where=host + links > 0))
     return products, host * waits, links * waits
 
 
@@ -221,13 +221,14 @@ def _whole(numbers: Floats) -> list[int | None]:
     return [None if math.isnan(number) else int(number) for number in numbers.tolist()]
 
 
-def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
-    """Resource that takes most of the time; products count as compute or bandwidth, whichever limits them."""
-    words: dict[str, float] = {}
-    products = by_class.get("matmul", 0.0) + by_class.get("head", 0.0)
-    words["compute"] = min(compute_bound, products)
+def _bottlenecks(by_class: Mapping[str, Floats], compute_s: Floats) -> list[str]:
+    """Resource that takes most of the time of each row; products count as compute or bandwidth, whichever limits them."""
+    none = np.zeros(compute_s.size)
+    products = by_class.get("matmul", none) + by_class.get("head", none)
+    words = {"compute": np.minimum(compute_s, products)}
     words["bandwidth"] = products - words["compute"]
     for name, seconds in by_class.items():
         if name in CLASS_WORDS:
-            words[CLASS_WORDS[name]] = words.get(CLASS_WORDS[name], 0.0) + seconds
-    return max(words, key=words.__getitem__)
+            words[CLASS_WORDS[name]] = words.get(CLASS_WORDS[name], none) + seconds
+    names = [*words]
+    return [names[place] for place in np.argmax([*words.values()], axis=0).tolist()]

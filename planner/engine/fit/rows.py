@@ -53,7 +53,10 @@ def rows_of_kind(kind: str, candidates: Sequence[Candidate], pool: Pool) -> tupl
 def _screened(kind: str, prepared: Sequence[Prepared]) -> Evaluated:
     """Candidates by closed formulas alone."""
     candidates = candidates_of(prepared)
-    return evaluate(in_flight(candidates)) if kind == "serve" else evaluated_requests(kind, prepared)
+    if kind != "serve":
+        return evaluated_requests(kind, prepared)
+    candidates, table = in_flight(candidates)
+    return evaluate(candidates, table=table)
 
 
 def _contexts(e: Evaluated) -> Floats:

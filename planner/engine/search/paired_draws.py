@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -70,14 +70,19 @@ def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
 def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
     """Standard normal numbers with the correlation of shared causes, one of each mirrored pair; shape [rows, pairs]."""
     shared = published_spreads().shared
-    random = np.random.default_rng([SEED, stream])
-    common = random.standard_normal(DRAWS // 2)
-    by_gpu = {gpu: random.standard_normal(DRAWS // 2) for gpu in dict.fromkeys(one.gpu for one in rows)}
-    own = {number: random.standard_normal(DRAWS // 2) for number in dict.fromkeys(one.candidate for one in rows)}
+    gpus, candidates = (list(dict.fromkeys(names)) for names in ((one.gpu for one in rows), (one.candidate for one in rows)))
+    common, *drawn = _drawn(stream, 1 + len(gpus) + len(candidates))
+    by_gpu, own = dict(zip(gpus, drawn, strict=False)), dict(zip(candidates, drawn[len(gpus) :], strict=True))
     of_gpu, alone = max(0.0, shared.gpu - shared.plan), 1 - max(shared.gpu, shared.plan)
     return math.sqrt(shared.plan) * common + np.array(
         [math.sqrt(of_gpu) * by_gpu[one.gpu] + math.sqrt(alone) * own[one.candidate] for one in rows]
     )
+
+
+@lru_cache(maxsize=64)
+def _drawn(stream: int, causes: int) -> Floats:
+    """Standard normal numbers of each of so many causes, the same for every plan; shape [causes, pairs]."""
+    return np.random.default_rng([SEED, stream]).standard_normal((causes, DRAWS // 2))
 
 
 def _score(score: float, uncertain: Uncertain, off: Floats, memory: Floats) -> Floats:

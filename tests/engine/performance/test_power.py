@@ -108,9 +108,9 @@ def test_states_of_one_gpu_draw_what_was_measured() -> None:
     ]
     computes = [watts for name, watts in counted.items() if "8192x8192x8192" in name or "2048x" in name or "attention" in name]
     assert (len(waits), len(reads), len(computes)) == (2, 6, 4)
-    assert waits == pytest.approx([drawn_w(device, products=0.0, host=1.0)] * 2, rel=0.03)
-    assert reads == pytest.approx([drawn_w(device, products=0.0)] * 6, rel=0.12)
-    assert computes == pytest.approx([drawn_w(device, products=1.0)] * 4, rel=0.06)
+    assert waits == pytest.approx([float(drawn_w(device, products=0.0, host=1.0))] * 2, rel=0.03)
+    assert reads == pytest.approx([float(drawn_w(device, products=0.0))] * 6, rel=0.12)
+    assert computes == pytest.approx([float(drawn_w(device, products=1.0))] * 4, rel=0.06)
 
 
 def test_a_plan_knows_the_limit() -> None:

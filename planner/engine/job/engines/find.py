@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -43,6 +44,7 @@ def usual_name(name: str) -> str:
     return _BY_LETTERS.get(_letters(plain), plain) + at + release
 
 
+@lru_cache(maxsize=256)  # thousands of lines of `estimate` name a few engines
 def find_engine(name: str, where: str = "") -> Engine:
     """Record of 'name' (today's) or 'name@release' (the newest that is not newer); raises `UserError` with what is accepted.
 

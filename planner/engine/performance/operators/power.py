@@ -8,10 +8,14 @@ products is proportional to the clock; reading memory hardly depends on it, beca
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
+from planner.engine.columns import Floats, added
 from planner.engine.performance.operators.chip import Chip
+from planner.engine.records.chip import ChipNumbers
 from planner.workload.tasks import Workload
 
 FIXED_SHARE, KNEE = 0.3, 0.55
@@ -85,14 +89,21 @@ def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> 
     )
 
 
-def drawn_w(chip: Chip, *, products: float, host: float = 0.0, links: float = 0.0, busy: float = 1.0) -> float:
-    """Mean power of one GPU in W; NaN if the data sheet gives none.
+def drawn_w(
+    chip: ChipNumbers[Any],
+    *,
+    products: Floats | float,
+    host: Floats | float = 0.0,
+    links: Floats | float = 0.0,
+    busy: Floats | float = 1.0,
+) -> Floats:
+    """Mean power of one GPU of each `chip` in W; NaN if the data sheet gives none.
 
     `products`, `host` and `links`: shares of the working time in which products are the limit, and in which the GPU waits for its host and
     for links; memory is the limit in the rest. `busy`: share of all time in which it works.
     """
-    of_memory = MEMORY_SHARE_HBM if chip.is_hbm else MEMORY_SHARE_GDDR
-    rest = max(0.0, 1 - products - host - links)
+    of_memory = np.where(chip.is_hbm, MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR)
+    rest = np.maximum(0.0, 1 - products - host - links)
     shares = ((products, BUSY_SHARE), (host, HOST_SHARE), (links, LINK_SHARE), (rest, of_memory))
-    at_work_w = sum(share * min(chip.power_w * power, chip.power_limit_w) for share, power in shares)
-    return chip.power_w * IDLE_SHARE * (1 - busy) + at_work_w * busy
+    at_work_w = added(share * np.minimum(chip.power_w * power, chip.power_limit_w) for share, power in shares)
+    return np.asarray(chip.power_w * IDLE_SHARE * (1 - busy) + at_work_w * busy)

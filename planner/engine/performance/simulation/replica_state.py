@@ -37,19 +37,25 @@ class Requests:
         """Prompt tokens, and their pairs, of all before it in its queue."""
         decoded = traffic.decoded_tokens
         iterations = decoded if traffic.rounds is None else traffic.rounds
-        self.inputs, self.iterations = inputs.ravel().copy(), iterations.ravel().copy()
+        self.inputs, self.iterations = inputs.ravel(), iterations.ravel()
         """Input tokens, and the iterations it decodes in."""
         self.per_iteration = None if traffic.rounds is None else (decoded / np.maximum(iterations, 1.0)).ravel()
         """Mean number of its tokens that come out with an iteration; None: one."""
-        self.prefix = prefix.ravel().copy()
+        self.prefix = prefix.ravel()
         self.tokens = (inputs + outputs).ravel()
         """Tokens of cache it holds as it ends."""
-        self.sent_s = traffic.sent_s.ravel().copy()
+        self.sent_s = traffic.sent_s.ravel().copy() if traffic.clients.any() else traffic.sent_s.ravel()
         self.admitted_s, self.first_s, self.end_s = (np.full(self.tokens.size, np.nan) for _ in range(3))
         self.preempted = False
         """True if any request was."""
         self.at_position = np.arange(self.tokens.size)
         """The request at each position; see `preemption`."""
+
+    def may_move(self) -> None:
+        """Prepare for a request that is preempted: from now on positions differ from requests, whose traffic stays as it is."""
+        if not self.preempted:
+            self.preempted = True
+            self.inputs, self.iterations, self.prefix = self.inputs.copy(), self.iterations.copy(), self.prefix.copy()
 
     def at(self, position: Rows) -> Rows:
         """The requests at positions."""

@@ -20,7 +20,7 @@ from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
 
-RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
+RUNS_AT_ONCE, REQUESTS_AT_ONCE = 3000, 600_000
 """Limits of what is simulated together: enough to spread the cost of a step, few enough to be similar and to stay in the processor's caches."""
 SETTLING_STEPS, SETTLED_ROWS = 40, 0.7
 """Maximum number of steps towards the requests in flight, and the share of rows still changing at which the others are dropped."""

@@ -96,9 +96,12 @@ def summarise(
     place = np.arange(int(count.max()))
     inside = np.minimum(warm[:, None] + place, trace.sent_s.shape[1] - 1)
     sent_s, admitted_s, first_s, end_s, output_tokens = (
-        np.where(place < count[:, None], np.take_along_axis(values, inside, axis=1), np.nan)
+        np.take_along_axis(values, inside, axis=1)
         for values in (trace.sent_s, trace.admitted_s, trace.first_s, trace.end_s, trace.output_tokens)
     )
+    if (count < place.size).any():
+        output_tokens = np.where(place < count[:, None], output_tokens, np.nan)
+        sent_s = np.where(place < count[:, None], sent_s, np.nan)
     steps = output_tokens - 1
     tpot_s = np.where(steps > 0, (end_s - first_s) / np.maximum(steps, 1.0), np.nan)
 
@@ -127,7 +130,8 @@ def summarise(
 def _latency(values: Floats) -> Latency:
     """Percentiles of each row of `values` [rows, requests], interpolated linearly between order statistics, without NaN."""
     ordered = np.sort(values, axis=1)  # NaN last
-    count = np.isfinite(ordered).sum(axis=1)
+    there = np.isfinite(ordered)
+    count = there.sum(axis=1)
     row, last = np.arange(count.size), np.maximum(count - 1, 0)
     percentiles = []
     for share in SHARES:
@@ -135,7 +139,7 @@ def _latency(values: Floats) -> Latency:
         low = np.floor(rank).astype(np.int64)
         below, above = ordered[row, low], ordered[row, np.minimum(low + 1, last)]
         percentiles.append(below + (above - below) * (rank - low))
-    mean = np.where(np.isfinite(ordered), ordered, 0.0).sum(axis=1) / np.maximum(count, 1)
+    mean = np.where(there, ordered, 0.0).sum(axis=1) / np.maximum(count, 1)
     return Latency(np.where(count > 0, mean, np.nan), *percentiles)
 
 

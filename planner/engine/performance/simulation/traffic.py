@@ -158,8 +158,10 @@ def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | No
     if random.size:
         keys = [(seeds[run], float(load.variation[run])) for run in random.tolist()]
         even = dict(zip(dict.fromkeys(seeds), _uniform(dict.fromkeys(seeds), GAPS, rank.shape[1]), strict=True))
-        gaps = {(seed, variation): _gaps(even[seed], variation) for seed, variation in dict.fromkeys(keys)}
-        since = np.cumsum(np.where(rank[random] < 0, 0.0, np.stack([gaps[key] for key in keys])), axis=1)
+        number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        gaps = np.stack([_gaps(even[seed], variation) for seed, variation in number])[[number[key] for key in keys]]
+        gaps[rank[random] < 0] = 0.0
+        since = np.cumsum(gaps, axis=1, out=gaps)
         if most is not None:
             last = np.maximum(np.minimum(most[random], rank.shape[1]) - 1, 0)
             count = np.maximum(rank[random, last] + 1, 0)

@@ -147,7 +147,7 @@ def _offer_answer(quote: Quote, choice: Choice, usd_per_h: float) -> OfferAnswer
         kind=provider.kind_of(offer) if provider else None,
         instance=offer.instance,
         region=offer.region,
-        countries=sorted(provider.countries_of(offer.region)) if provider else [],
+        countries=quote.countries,
         gpus=choice.node_type.per_node,
         instances=int(choice.deployments.instances[choice.row]),
         usd_per_h=usd_per_h,

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.engine.answers.answer import Network, TermPrice
 from planner.engine.answers.figure import Figure
-from planner.engine.evaluate.offer_prices import COMMITTED_H, PRICE_FIELDS, paid_hours
+from planner.engine.evaluate.offer_prices import COMMITTED_H, PRICE_FIELDS, paid_hours, pays_as_it_takes
 from planner.engine.evaluate.spot import INTERRUPTIONS_PER_H
 from planner.engine.search.selection import Choice
 from planner.engine.search.supply.node_types import HOST_SHARE
@@ -164,6 +164,8 @@ def _job_usd(choice: Choice, term: Term, provider: Provider | None, hours: Figur
 
 
 def _paid(choice: Choice, term: Term, provider: Provider | None, *hours: float) -> list[float]:
+    if pays_as_it_takes(term, provider):
+        return [*hours]
     use = choice.deployments.workload.commitment_use or 0.0
     paid: list[float] = paid_hours(term, np.array(hours), use=use, provider=provider).tolist()
     return paid

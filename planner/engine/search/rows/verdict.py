@@ -80,8 +80,8 @@ def _too_few(d: Deployments, row: int) -> list[str]:
     quote, nodes, joined = d.quote(row), int(d.instances[row]), int(d.joined[row])
     if quote is None:
         return []
-    who = f"{quote.offer.provider} {quote.offer.instance}"
     if joined > max(1, quote.cluster):
+        who = f"{quote.offer.provider} {quote.offer.instance}"
         return [
             f"{quote.cluster:,} of {joined:,} nodes can be joined by a network ({who})"
             if quote.cluster > 1
@@ -89,7 +89,7 @@ def _too_few(d: Deployments, row: int) -> list[str]:
         ]
     if nodes > quote.machines:
         counted = "counted on" if "max_nodes" in quote.assumed else "to be had"
-        return [f"{quote.machines:,} of {nodes:,} nodes {counted} at once ({who})"]
+        return [f"{quote.machines:,} of {nodes:,} nodes {counted} at once ({quote.offer.provider} {quote.offer.instance})"]
     return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -36,7 +37,7 @@ class Wire(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Quote(msgspec.Struct, frozen=True):
+class Quote(msgspec.Struct, frozen=True, dict=True):
     """One offer on one term, for a node of a given number of GPUs."""
 
     usd_per_h: float
@@ -53,6 +54,11 @@ class Quote(msgspec.Struct, frozen=True):
     """Nodes that anyone can order; more need a contract."""
     assumed: tuple[str, ...] = ()
     """Names of the fields that nobody publishes."""
+
+    @cached_property
+    def countries(self) -> list[str]:
+        """Codes of the countries where the nodes may be, in order; kept, as the quotes are from plan to plan."""
+        return sorted(self.provider.countries_of(self.offer.region)) if self.provider else []
 
     def over(self, wire: tuple[Fabric, float]) -> Quote:
         """Quote if nodes need this kind and rate of network: with any other network its nodes work alone."""
