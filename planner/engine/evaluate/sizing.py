@@ -42,6 +42,7 @@ def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
     assert again.serve is not None
     serve = replace(
         again.serve,
+        ttft_s=again.serve.ttft_s.map(lambda seconds: seconds - steady.idle_s),
         request_s=_latency(steady.request_s, _request_sigma(steady, load)),
         tpot_s=_latency(steady.token_s, steady.load_sigma),
         requests_per_s=np.maximum(again.serve.requests_per_s, np.nextafter(load.rate_per_s, np.inf)),

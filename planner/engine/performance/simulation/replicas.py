@@ -155,6 +155,8 @@ class Steady(RowRecord, frozen=True):
     """Mean time of a request."""
     token_s: Floats
     """Mean time per output token."""
+    idle_s: Floats
+    """Half a step less that a request waits where the replica is often idle when it comes."""
     load_sigma: Floats
     """Standard deviation of the logarithm of these times as the load varies."""
 
@@ -164,8 +166,9 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
 
     With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
     variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
-    Added to this are the wait for half a step and for the previous prompt, and √B for the number of prompts that stop a request. The
-    prompts of others stop it between its tokens; its own comes before them, and so does the way through the front end.
+    Added to this are the wait for half a step, but for the share e^-B of requests that find nothing in flight, and for the previous prompt,
+    and √B for the number of prompts that stop a request. The prompts of others stop it between its tokens; its own comes before them, and
+    so does the way through the front end.
     """
     row = np.arange(load.rate_per_s.size) if row is None else row
     request = _request_time(time, rules, load, row)
@@ -179,11 +182,12 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     step_s, prompt_s = request.parts_s(time, mean)
     seconds = request.outputs * step_s + mean * prompt_s
     busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
-    wait_s = step_s / 2 + busy * prompt_s / (2 * (1 - busy))
+    idle_s = step_s / 2 * np.exp(-mean)
+    wait_s = step_s / 2 - idle_s + busy * prompt_s / (2 * (1 - busy))
     by_load = np.log(request.seconds(time, mean + np.sqrt(variance)) / seconds)
     token_s = (seconds + wait_s) / np.maximum(load.outputs.mean, 1.0)
     before_s = prompt_s + time.front_end_s[row] + time.late_steps[row] * token_s
-    return Steady(keeps_up, seconds + wait_s + before_s, token_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
+    return Steady(keeps_up, seconds + wait_s + before_s, token_s, idle_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 
 def limited(rules: BatchingRules, load: Load) -> BatchingRules:
