@@ -118,7 +118,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up; put those that are left in order."""
     for item in items:
-        if not config.getoption("--hypothesis-profile"):
+        if not (config.getoption("--hypothesis-profile") or item.get_closest_marker("thorough")):
             try_fewer(item)
         names = getattr(item, "fixturenames", ())
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
