@@ -24,7 +24,7 @@ SITE := $(SITE_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick test-sweep test-measuring fuzz oracles check format shots samples frames calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
+.PHONY: help run test test-quick test-sweep test-measuring tests-beside tests-with-torch fuzz oracles check format shots samples frames calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -33,7 +33,7 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 	@"$(BIN)/gpu-planner" $(ARGS)
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
-	@$(MAKE) --no-print-directory --jobs 2 check tests-beside
+	@$(MAKE) --no-print-directory --jobs 2 tests-with-torch tests-beside
 
 test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole, and new examples of its rules; run them when the screen or its words change
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "thorough"
@@ -44,7 +44,11 @@ test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: 
 	"$(BIN)/pytest" -q -m "measuring and alone"
 
 tests-beside: $(DEVELOPMENT)
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (measuring or thorough)"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (measuring or thorough or torch_inside)"
+
+# in one process, as each that loads PyTorch and transformers needs five seconds and a gigabyte
+tests-with-torch: $(DEVELOPMENT) check
+	"$(BIN)/pytest" -q -m "torch_inside and not (measuring or thorough)"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, server or PyTorch, and no sweep over many cases
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or thorough or torch or measuring)"

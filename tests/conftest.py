@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
 from inspect import iscoroutinefunction
 from itertools import count
 from pathlib import Path
@@ -69,7 +69,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     wanted = config.option.markexpr
     if collection_path.suffix != ".py" or not (wanted.startswith("not") and "torch" in wanted):
         return None
-    return "\npytestmark = pytest.mark.torch\n" in collection_path.read_text(encoding="utf-8") or None
+    return loads_torch(collection_path) or None
+
+
+@cache
+def loads_torch(file: Path) -> bool:
+    """Whether reading this file of tests loads PyTorch."""
+    return "\npytestmark = pytest.mark.torch\n" in file.read_text(encoding="utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,7 +118,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up; put those that are left in order."""
     for item in items:
-        if not config.getoption("--hypothesis-profile"):
+        if not (config.getoption("--hypothesis-profile") or item.get_closest_marker("thorough")):
             try_fewer(item)
         names = getattr(item, "fixturenames", ())
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
@@ -122,6 +128,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             markers.add("measuring")
         for marker in markers:
             item.add_marker(marker)
+        if item.get_closest_marker("torch") and (loads_torch(item.path) or not item.get_closest_marker("process")):
+            item.add_marker("torch_inside")
     yield
     items[:] = ordered(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 

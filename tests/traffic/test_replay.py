@@ -222,8 +222,9 @@ def test_training_is_not_replayed(asked: Planner) -> None:
 
 
 @pytest.mark.sweep
-def test_a_hundred_thousand_requests_take_ten_seconds(asked: Planner) -> None:
+@pytest.mark.parametrize("thousands", [30, pytest.param(100, marks=pytest.mark.thorough)])
+def test_ten_thousand_requests_take_a_second(asked: Planner, thousands: int) -> None:
     begin = time.process_time()
-    found = replayed(asked, trace_of(100_000, 6.0, swing=0.5), {"targets.p95_ttft_s": 2.0})
-    assert found.requests == 100_000
-    assert time.process_time() - begin <= 10
+    found = replayed(asked, trace_of(1000 * thousands, 6.0, swing=0.5), {"targets.p95_ttft_s": 2.0})
+    assert found.requests == 1000 * thousands
+    assert time.process_time() - begin <= thousands / 10

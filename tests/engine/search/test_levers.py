@@ -53,8 +53,14 @@ def asked(case: str) -> Workload:
 
 
 @cache
+def found_within(case: str) -> tuple[Plan, float]:
+    """A plan with its levers, and the processor seconds it took."""
+    began = time.process_time()
+    return session().plan(asked(case), basis="spec"), time.process_time() - began
+
+
 def found(case: str) -> Plan:
-    return session().plan(asked(case), basis="spec")
+    return found_within(case)[0]
 
 
 def promised(case: str) -> list[Lever]:
@@ -229,11 +235,8 @@ def test_changes_combined_cost_the_dearest_of_them() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_levers_come_within_a_second(case: str) -> None:
-    """Half of one on an idle machine; the limit allows for a slow processor that others use too."""
-    found(case)
-    began = time.process_time()
-    session().plan(asked(case), basis="spec")
-    assert time.process_time() - began < 2.5
+    """Half of one on an idle machine; the limit allows for a slow processor that others use too, and for a first plan that loads modules."""
+    assert found_within(case)[1] < 2.5
 
 
 @pytest.mark.parametrize(

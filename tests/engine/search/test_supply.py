@@ -79,7 +79,7 @@ def test_the_first_row_of_a_preset_can_be_ordered(preset: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(10, 30))])
 def test_the_first_row_of_any_workload_can_be_ordered(seed: int) -> None:
     first = asked(random_workload(seed)).rows[0]
     if first.rank and first.offer:

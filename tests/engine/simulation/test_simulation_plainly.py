@@ -319,9 +319,10 @@ def alike(draw: Any) -> tuple[IterationTime, BatchingRules, Traffic]:
     return some_time(draw, runs, floor=draw(st.booleans())), rules, traffic.fitted(rules.capacity)
 
 
-def test_sequences_end_in_order_as_they_do_in_slots() -> None:
+@pytest.mark.parametrize("examples", [50, pytest.param(100, marks=pytest.mark.thorough)])
+def test_sequences_end_in_order_as_they_do_in_slots(examples: int) -> None:
     preempted: list[float] = []
-    searching(given(alike())(lambda case: _ends_alike(case, preempted)))()
+    settings(searching, max_examples=examples)(given(alike())(lambda case: _ends_alike(case, preempted)))()
     assert sum(preempted) > 10, "also where requests lose their places"
 
 

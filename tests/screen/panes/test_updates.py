@@ -59,7 +59,7 @@ def as_seen(updates: Drawn, width: int, height: int) -> list[str]:
     return rows
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 45)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.thorough), (160, 45)])
 async def test_the_screen_after_parts_of_it_were_drawn_is_the_whole_one(
     tmp_path: Path, drawn: Drawn, size: tuple[int, int]
 ) -> None:
