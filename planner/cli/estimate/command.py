@@ -82,7 +82,7 @@ def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
     return session
 
 
-CHUNK_LINES = 2048
+CHUNK_LINES = 4096
 """Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 """Bytes of one read; bytes that no one writes line by line, so that more is gathered; and the most gathered."""
