@@ -82,7 +82,7 @@ def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
     return session
 
 
-CHUNK_LINES = 2048
+CHUNK_LINES = 4096
 """Lines evaluated together in one process: enough to amortise the cost of a call, few enough for answers to appear steadily."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 """Bytes of one read; size of a read above which further input is collected; and the maximum that is collected."""

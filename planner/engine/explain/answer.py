@@ -10,6 +10,7 @@ import numpy as np
 
 import planner
 from planner.engine.answers.answer import Answer, LayoutAnswer, ParameterCounts
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats, added, positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds, release_ends
@@ -174,16 +175,22 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
 
 
 def priced(answer: Answer, usd_per_h: float | None, peak: float = 1.0) -> Answer:
-    """`answer` with dollars per million tokens and FLOPs per dollar, at the price of the whole deployment.
+    """`answer` with its `price_figures`."""
+    found = price_figures(answer, usd_per_h, peak)
+    return msgspec.structs.replace(answer, **found) if found else answer
+
+
+def price_figures(answer: Answer, usd_per_h: float | None, peak: float = 1.0) -> dict[str, Figure | None]:
+    """Dollars per million tokens and FLOPs per dollar, at the price of the whole deployment; nothing where price or rate is not known.
 
     USD/M tokens = 1e6 · USD/h ÷ 3600 ÷ tokens/s; FLOP/USD = FLOP/token · tokens/s · 3600 ÷ USD/h. `peak`: tokens/s of the answer, which are
     those of the busiest hour, ÷ tokens/s of the mean hour, which are paid for.
     """
     rate = answer.tokens_per_s
     if usd_per_h is None or rate is None or rate.value <= 0:
-        return answer
-    return msgspec.structs.replace(
-        answer,
-        usd_per_million_tokens=rate.inverse(1e6 * usd_per_h * peak / SECONDS_PER_HOUR),
-        flop_per_usd=rate.scaled(answer.flop_per_token * SECONDS_PER_HOUR / usd_per_h / peak) if answer.flop_per_token else None,
-    )
+        return {}
+    flop = answer.flop_per_token
+    return {
+        "usd_per_million_tokens": rate.inverse(1e6 * usd_per_h * peak / SECONDS_PER_HOUR),
+        "flop_per_usd": rate.scaled(flop * SECONDS_PER_HOUR / usd_per_h / peak) if flop else None,
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from planner.engine.job.job import Job
 from planner.hardware.catalogue.gpus import Gpu
 from planner.workload.architecture import Architecture
@@ -89,5 +91,10 @@ def _flash_needed(job: Job) -> bool:
 
 
 def _capability(gpu: Gpu) -> tuple[int, int] | None:
-    major, _, minor = (gpu.compute_capability or "").partition(".")
-    return (int(major), int(minor)) if gpu.vendor == "NVIDIA" and major.isdigit() and minor.isdigit() else None
+    return _numbers_of(gpu.compute_capability or "") if gpu.vendor == "NVIDIA" else None
+
+
+@cache
+def _numbers_of(version: str) -> tuple[int, int] | None:
+    major, _, minor = version.partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None

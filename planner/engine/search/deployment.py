@@ -90,12 +90,12 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
 
     def node_type(self, row: int) -> NodeType:
         """Node type of `row`."""
-        return self.nodes.types[int(self.node_index[row])]
+        return self.nodes.types[self.node_index.item(row)]
 
     def quote(self, row: int) -> Quote | None:
         """Quote that `row` is paid by; None: a price of its own, or none."""
         quotes = self.node_type(row).quotes
-        return quotes[int(self.bill.quote[row])] if quotes else None
+        return quotes[self.bill.quote.item(row)] if quotes else None
 
 
 def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.inf) -> Evaluated:

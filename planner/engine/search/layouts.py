@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, LayoutColumns, Rows
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.chip import link_of
 from planner.engine.records.layout import CHECKPOINTING, ZERO_STAGE
 from planner.engine.search.supply.node_types import NodeType
 
@@ -38,8 +37,6 @@ SHARED_SEQUENCE = 4096
 """Tokens below which a rank's part of a sequence is not divided further."""
 MOST_EXPERT_PARALLEL = 64
 MOST_VIRTUAL = 8
-NO_NETWORK_BYTES_PER_S = 1.0
-"""Rate that stands for a network that is not sold; nothing of a candidate uses it."""
 LARGEST_MEMORY_BYTES = 300e9
 """More bytes than any GPU of the catalogue has: GPU counts with a larger share of the state are left out."""
 
@@ -108,7 +105,7 @@ def enumerate_layouts(job: Job, node_types: Sequence[NodeType]) -> Layouts:
         apart = job.task == "serve" and not job.workload.disaggregated
         most = node.most if apart else node.most_joined
         of_node.append(catalogue.among(node.per_node, most, several=node.cluster > 1))
-    nvlink, link, fabric = _links(node_types)
+    nvlink, link, fabric = np.array([node.links for node in node_types]).reshape(-1, 3).T
     inside = np.array([min(node.per_node, node.most) for node in node_types], dtype=np.float64)
     node_columns = {"gpus_per_node": inside, "nvlink": nvlink, "link_bytes_per_s": link, "fabric_bytes_per_s": fabric}
     return Layouts(catalogue.columns(), of_node, catalogue.recomputing_less(), node_columns)
@@ -172,15 +169,6 @@ def _rows_back(choices: Floats) -> Rows:
     """Distance in rows from each of `choices` back to the one that differs only in recomputing less; 0: there is none."""
     more = choices[:, 1] != choices[:1, 1]
     return more * more.nonzero()[0][:1].sum()
-
-
-def _links(node_types: Sequence[NodeType]) -> Floats:
-    """Links of each node type: 1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes; shape [3, node types]."""
-    found = []
-    for node in node_types:
-        link, link_rate = link_of(node.gpu, None, nvlink=node.nvlink)
-        found.append((float(link == "nvlink"), link_rate, node.wire.bytes_per_s or NO_NETWORK_BYTES_PER_S))
-    return np.array(found).reshape(-1, 3).T
 
 
 def _powers(most: int) -> Iterator[int]:

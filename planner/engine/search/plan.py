@@ -182,7 +182,10 @@ def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) 
             number, chip = usable
             found.node_types.append(node)
             found.job_index.append(number)
-            found.chips.append(over.setdefault((*key, node.wire.kind), chip_over(chip, node.wire.kind)))
+            wired = *key, node.wire.kind
+            if wired not in over:
+                over[wired] = chip_over(chip, node.wire.kind)
+            found.chips.append(over[wired])
     return found
 
 

@@ -96,24 +96,25 @@ def choose(d: Deployments) -> list[Choice]:
     place = (gpu[order] * (d.gpus.max() + 1) + d.gpus[order]) * (tier.max() + 1) + tier[order]
     order = order[_faster(place, d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)
-    rates: dict[tuple[int, int], list[float]] = defaultdict(list)
+    fastest: dict[tuple[int, int], float] = {}
     seen: set[tuple[int, float]] = set()
     columns = (order, gpu[order], d.gpus[order], tier[order], d.tokens_per_s[order])
     for row, part, count, missing, rate in zip(*(column.tolist() for column in columns), strict=True):
         if (part, count) in seen or (kept[part] and missing > 1):
             continue
-        if any(rate <= other * NO_FASTER for other in rates[part, missing]):
+        if rate <= fastest.get((part, missing), -np.inf) * NO_FASTER:
             continue
         seen.add((part, count))
         kept[part].append(row)
-        rates[part, missing].append(rate)
+        fastest[part, missing] = rate
     return [Choice(d, row, place == 0) for rows in kept.values() for place, row in enumerate(rows)]
 
 
 def _faster(place: Floats, rate: Floats) -> Rows:
     """Rows that are faster than all before them of the same place, in their order; `choose` keeps no others."""
     grouped = np.argsort(place, kind="stable")
-    begins = np.diff(place[grouped], prepend=-1) > 0
+    begins = np.ones(place.size, dtype=bool)
+    begins[1:] = place[grouped[1:]] != place[grouped[:-1]]
     by_rate = np.argsort(rate)
     height = np.empty(rate.size, dtype=np.int64)
     height[by_rate] = np.cumsum(np.diff(rate[by_rate], prepend=0.0) > 0)

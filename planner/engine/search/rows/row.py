@@ -12,7 +12,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.explain.answer import answers_of, answers_of_chosen, priced
+from planner.engine.explain.answer import answers_of, answers_of_chosen, price_figures, priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.people import peak_over_mean
@@ -61,7 +61,7 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
     quote = d.quote(choice.row)
     effective = float(d.bill.effective_usd_per_h[choice.row])
     price = effective if np.isfinite(effective) else None
-    answer = _supplied(priced(answer, price, peak_over_mean(d.workload)), choice, quote)
+    answer = _supplied(answer, price, choice, quote)
     verdict, why = verdict_of(d, choice.row, answer)
     if node.limit_w is not None:
         why = f"{why}; its power is limited to {node.limit_w:.0f} W"
@@ -87,14 +87,17 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
     return at_price(row, usd_per_h, quote, choice) if np.isfinite(usd_per_h) else row
 
 
-def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
-    """`answer` with the network between the nodes that `quote` rents out, and the assumptions about them."""
-    kept = {name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
+def _supplied(answer: Answer, usd_per_h: float | None, choice: Choice, quote: Quote | None) -> Answer:
+    """`answer` at a price, with the network between the nodes that `quote` rents out, and the assumptions about them."""
+    workload, assumed = choice.deployments.workload, dict(answer.assumed)
+    for key in SUPPLY_KEYS:
+        assumed.pop(key, None)
+    assumed |= assumed_of_supply(choice, quote)
+    if quote is not None and quote.term == "spot" and _job_hours(workload, answer) is not None:
+        assumed |= assumed_of_spot(choice)
     network = None if choice.node_type.here else network_of(choice, quote)
-    found = assumed_of_supply(choice, quote)
-    if quote is not None and quote.term == "spot" and _job_hours(choice.deployments.workload, answer) is not None:
-        found |= assumed_of_spot(choice)
-    return msgspec.structs.replace(answer, network=network, assumed=kept | found)
+    prices = price_figures(answer, usd_per_h, peak_over_mean(workload))
+    return msgspec.structs.replace(answer, network=network, assumed=assumed, **prices)
 
 
 def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
@@ -111,7 +114,7 @@ def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]
         effective = effective_usd_per_h(choice, quote)
         if np.isinf(effective):
             continue
-        answer = _supplied(priced(row.answer, effective, peak_over_mean(workload)), choice, quote)
+        answer = _supplied(row.answer, effective, choice, quote)
         other = at_price(msgspec.structs.replace(row, answer=answer, job_h=_job_hours(workload, answer)), usd_per_h, quote, choice)
         if not _over_budget(workload, other) and not _late(workload, other):
             found.append((other, effective / float(d.bill.effective_usd_per_h[choice.row])))

@@ -33,6 +33,8 @@ SUPPLY_KEYS = (
 """Keys of a workload that decide which hardware there is for it; this folder reads no other key."""
 NEXT_TO_NONE = 1e-6
 """Number of available nodes where the filters leave out all offers: far below one, so that it misses by more than any target."""
+NO_NETWORK_BYTES_PER_S = 1.0
+"""Rate that stands for a network that is not sold; nothing of a candidate uses it."""
 MOST_KEPT = 16
 """Lists of node types that are stored with a supply."""
 
@@ -64,7 +66,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     largest: bool = True
     """True if it is the largest node of this GPU that can be joined with others: jobs over several nodes use only these."""
 
-    @property
+    @cached_property
     def place(self) -> tuple[str, str]:
         """(GPU, whether it is rented, here, owned, or to be bought): rows of one place compete."""
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
@@ -81,6 +83,12 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
         if self.here or not self.largest or self.wire.bytes_per_s <= 0:
             return 1
         return max((quote.cluster for quote in self.quotes), default=UNLIMITED)
+
+    @cached_property
+    def links(self) -> tuple[float, float, float]:
+        """1 where NVLink joins its GPUs, bytes/s inside a node, bytes/s between nodes."""
+        link, rate = link_of(self.gpu, None, nvlink=self.nvlink)
+        return float(link == "nvlink"), rate, self.wire.bytes_per_s or NO_NETWORK_BYTES_PER_S
 
     @cached_property
     def terms(self) -> list[tuple[float, ...]]:
