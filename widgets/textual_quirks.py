@@ -39,7 +39,6 @@ from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.worker import WorkerFailed
 
-import widgets.drawing.repeated  # noqa: F401  # it replaces parts of Textual
 from widgets.background.terminal import PromptDriver, leave_from_thread
 from widgets.drawing.restyling import is_styled
 

@@ -31,7 +31,6 @@ from widgets.background.benchmark import RunChanged
 from widgets.background.benchmark_run import Run
 from widgets.background.planning import PlanReady, PlanRefused
 from widgets.background.telemetry import SnapshotRead
-from widgets.drawing import repeated
 from widgets.panes.ranking.table import Ranking
 from widgets.panes.workload.form import Form
 
@@ -63,7 +62,6 @@ async def test_what_arrives_while_the_panes_go_is_dropped(tmp_path: Path, monkey
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         monkeypatch.setattr(Form, "on_unmount", going, raising=False)
-        monkeypatch.setattr(repeated, "FOUND", {})
     assert sent == [True] * len(kinds), "they reached a program that still listened"
 
 
@@ -204,7 +202,6 @@ async def test_the_palette_that_opens_as_the_program_leaves_is_no_fault(tmp_path
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         monkeypatch.setattr(CommandPalette, "_on_mount", mounted_last)
-        monkeypatch.setattr(repeated, "FOUND", {})
         app.action_command_palette()
         for _ in range(3000):  # a pilot would wait for the palette
             if app._exit:
