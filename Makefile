@@ -24,7 +24,7 @@ SITE := $(SITE_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick test-sweep test-measuring tests-beside tests-with-torch fuzz oracles check format shots samples frames calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
+.PHONY: help run test test-quick test-sweep test-measuring fuzz oracles check format shots samples frames calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile

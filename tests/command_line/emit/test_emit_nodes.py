@@ -40,6 +40,7 @@ def check_ranks(calls: list[str], head: str, port: int) -> None:
     assert exports[0].split()[2] == first.training_script_args[1]
 
 
+@pytest.mark.torch_inside
 def test_sky_starts_the_ranks_of_two_nodes(shell: Callable[..., list[str]]) -> None:
     text = written("sky", JOB)
     assert "\nnum_nodes: 2\n" in text
@@ -58,6 +59,7 @@ def test_skypilot_itself_accepts_it(tmp_path: Path) -> None:
     assert sky.Task.from_yaml(str(path)).num_nodes == 2
 
 
+@pytest.mark.torch_inside
 def test_slurm_starts_one_task_a_node(shell: Callable[..., list[str]], tmp_path: Path) -> None:
     text = written("slurm", JOB)
     directives = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", text, re.MULTILINE))
@@ -81,6 +83,7 @@ def test_slurm_starts_one_task_a_node(shell: Callable[..., list[str]], tmp_path:
     assert (tmp_path / "gpu-planner-12345.json").exists()
 
 
+@pytest.mark.torch_inside
 def test_kubernetes_runs_a_pod_a_node(shell: Callable[..., list[str]]) -> None:
     text = written("kubernetes", JOB)
     service, job = documents(text)

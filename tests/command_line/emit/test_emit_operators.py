@@ -41,6 +41,7 @@ def script_of(pod: dict[str, Any]) -> str:
     return found
 
 
+@pytest.mark.torch_inside
 def test_a_jobset_starts_the_ranks_of_two_nodes(shell: Callable[..., list[str]]) -> None:
     (found,) = documents(training("jobset", TRAIN))
     assert (found["apiVersion"], found["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")

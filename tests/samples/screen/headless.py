@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from textual._compositor import Compositor
-from textual._context import active_app
+from textual._context import active_app, visible_screen_stack
 from textual.app import App, ScreenStackError
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
@@ -94,7 +94,10 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
             front_alone = False
 
     def lines_of(screen: Screen[Any], crop: Region) -> list[Strip]:
-        return [] if front_alone and screen.is_modal else Widget.render_lines(screen, crop)
+        if not (front_alone and screen.is_modal):
+            return Widget.render_lines(screen, crop)
+        visible_screen_stack.get().clear()  # as if it were drawn
+        return []
 
     def draw_now(app: App[Any]) -> None:
         nonlocal drawing
