@@ -29,7 +29,7 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.spelling import is_commonest
 from planner.workload.architecture import Models
-from planner.workload.tasks import Request
+from planner.workload.tasks import Dtype, Request
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -58,11 +58,13 @@ def estimate(
     """One answer per request, in order; a `UserError` with the reasons for a request that cannot be used."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)
     by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
+    known: dict[bytes, Job] = {}
     for position, request in enumerate(requests):
         try:
             gpu = find_gpu(request.gpu)
             price = own_prices(request, [gpu.name], find_gpu).get(gpu.name)
-            prepared = prepare(msgspec.structs.replace(request, price_usd_per_gpu_h=price), gpu, find_models(request), chip)
+            request = msgspec.structs.replace(request, price_usd_per_gpu_h=price)  # noqa: PLW2901
+            prepared = laid_out(_job_once(known, request, gpu, find_models(request)), request, gpu, chip)
         except UserError as error:
             answers[position] = error
             continue
@@ -82,11 +84,27 @@ def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> 
     return laid_out(job_of_request(request, gpu, models), request, gpu, find_chip)
 
 
+def _job_once(known: dict[bytes, Job], request: Request, gpu: Gpu, models: Models) -> Job:
+    """`job_of_request`, resolved once for requests that differ only in the GPU, its price and their id; raises `UserError`."""
+    dtype = _dtype_of(request, gpu, models)
+    # the dtype that is taken has the place of the id, beside the dtype that is given
+    alike = msgspec.json.encode(msgspec.structs.replace(request, id=dtype, gpu="", price_usd_per_gpu_h=None), enc_hook=str)
+    if (job := known.get(alike)) is None:
+        job = known[alike] = job_of_request(request, gpu, models)
+        return job
+    own = {name: getattr(request, name) for name in ("id", "gpu", "price_usd_per_gpu_h")}
+    return replace(job, workload=msgspec.structs.replace(job.workload, **own), assumed=dict(job.assumed))
+
+
+def _dtype_of(request: Request, gpu: Gpu, models: Models) -> Dtype | None:
+    """The compute dtype of `request`: the first that may be tried and `gpu` has a rate for."""
+    return next((dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s), request.dtype)
+
+
 def job_of_request(request: Request, gpu: Gpu, models: Models) -> Job:
     """Job of `request` on `gpu`, for any layout; raises `UserError`."""
     request = with_request_rate(request)
-    usable = (dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s)
-    job = resolve(msgspec.structs.replace(request, dtype=next(usable, request.dtype)), models, headroom=0.0)
+    job = resolve(msgspec.structs.replace(request, dtype=_dtype_of(request, gpu, models)), models, headroom=0.0)
     return replace(job, assumed={"dtype": job.dtype} | job.assumed) if request.dtype is None else job
 
 

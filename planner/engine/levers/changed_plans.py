@@ -78,10 +78,10 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         except UserError:
             return None
 
-    def solutions(self, keys: Keys, *, simulated: bool = False) -> list[Choice]:
-        """Candidates that are solutions with `keys` changed, in order, without this machine; `simulated`: see `make_plan`."""
+    def solutions(self, keys: Keys, *, simulated: bool = False, below_usd_per_h: float | None = None) -> list[Choice]:
+        """Candidates that are solutions with `keys` changed, in order, without this machine; see `search.plan.solutions`."""
         try:
-            found = solutions(self.with_keys(keys), self.supply, simulated=simulated)
+            found = solutions(self.with_keys(keys), self.supply, simulated=simulated, below_usd_per_h=below_usd_per_h)
         except UserError:
             return []
         return [choice for choice in found if not choice.node_type.here]

@@ -39,8 +39,10 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
     if first is None or paid is None or usual is None:
         return []
     tried = []
+    by_price = workload.request_rate_per_s and not workload.requests and workload.objective == "cheapest"
+    below = (1 - LEAST_SAVING) * usual if by_price else None
     for change in cheaper(plans):
-        solved = _first(plans, change.keys)
+        solved = _first(plans, change.keys, below_usd_per_h=below)
         if solved is not None and solved.cost is not None and solved.cost < (1 - LEAST_SAVING) * usual:
             tried.append((solved.cost / usual, change, solved))
     found: dict[str, tuple[float, Lever]] = {}
@@ -106,9 +108,10 @@ class _Solution(msgspec.Struct, frozen=True, dict=True):
         return usd_per_h if isfinite(usd_per_h) else None
 
 
-def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> _Solution | None:
-    """First solution with `keys` changed that is rented and surely fits."""
-    found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
+def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False, below_usd_per_h: float | None = None) -> _Solution | None:
+    """First solution with `keys` changed that is rented and surely fits; `below_usd_per_h`: see `search.plan.solutions`."""
+    choices = plans.solutions(keys, simulated=simulated, below_usd_per_h=below_usd_per_h)
+    found = next((choice for choice in choices if choice.sure), None)
     return _Solution(plans, found) if found else None
 
 

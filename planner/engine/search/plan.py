@@ -63,14 +63,15 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     return cut(plan, None)
 
 
-def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
+def solutions(task: Task, supply: Supply, *, simulated: bool, below_usd_per_h: float | None = None) -> list[Choice]:
     """Candidates that meet every target, in the order of the rows of `make_plan`. Raises `UserError` as `make_plan` does.
 
-    Rows at other providers' prices, which follow the candidate's own, are not included.
+    Rows at other providers' prices, which follow the candidate's own, are not included. `below_usd_per_h`: only cheaper deployments are
+    wanted, so that nodes of which a single one costs as much may be left out.
     """
     check_context(task.workload, task.models.main)
     check_planned(task.workload)
-    searched = _searched(task, _jobs(task), supply)
+    searched = _searched(task, _jobs(task), supply, below_usd_per_h)
     if searched.candidates is None:
         return []
     choices = _chosen(searched.candidates.deployments(task.workload), simulated=simulated)
@@ -228,11 +229,14 @@ class _Searched(msgspec.Struct, frozen=True):
     fit: int = 0
 
 
-def _searched(task: Task, jobs: list[Job], supply: Supply) -> _Searched:
-    """Search results for `task`, computed once for it and all tasks that differ only in limits."""
+def _searched(task: Task, jobs: list[Job], supply: Supply, below_usd_per_h: float | None = None) -> _Searched:
+    """Search results for `task`, computed once for it and all tasks that differ only in limits; `below_usd_per_h`: see `solutions`."""
     key = id(supply), msgspec.msgpack.encode(_without_limits(task.workload))
     if (known := task.searches.get(key)) is None:
-        known = _search(jobs, task.workload, supply)
+        node_types = node_types_for(task.workload, supply)
+        if below_usd_per_h is not None:
+            return _search(jobs, supply, [node for node in node_types if node.least_usd_per_h < below_usd_per_h])
+        known = _search(jobs, supply, node_types)
         if not task.searches:  # only of the task as given: changed tasks are tried once
             task.searches[key] = known
     return known
@@ -246,8 +250,8 @@ def _without_limits(workload: Workload) -> Workload:
     return msgspec.structs.replace(workload, targets=kept)
 
 
-def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
-    supported = _supported(jobs, node_types_for(workload, supply), supply)
+def _search(jobs: list[Job], supply: Supply, node_types: Sequence[NodeType]) -> _Searched:
+    supported = _supported(jobs, node_types, supply)
     if not supported.node_types:
         return _Searched(None, supported.others)
     job_index = np.array(supported.job_index)

@@ -10,7 +10,9 @@ import pytest
 from engine_sample import session, workload
 
 from planner.engine.answers.plan import Lever, Plan
+from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.savings import LEAST_SAVING, MOST_NAMED, cost_of
+from planner.engine.search.selection import Choice
 from planner.present.choice.levers import lever_text, saving_text
 from planner.workload.tasks import Workload
 
@@ -100,3 +102,23 @@ def test_levers_of_services_are_what_their_commands_simulate(rate: float) -> Non
         first = next(row for row in again.rows if row.rank and not row.here)
         assert first.answer.layout is not None
         assert (first.gpu, first.answer.layout.gpus) == (lever.gpu, lever.gpus), lever.text
+
+
+@pytest.mark.parametrize("share", [0.5, 0.95, 2.0])
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "qwen3-30b-a3b-service"])
+def test_dear_nodes_are_left_out_without_a_change_of_the_first_solution_below_the_price(preset: str, share: float) -> None:
+    asked = workload(preset)
+    plans = ChangedPlans(session()._task(asked), session()._supply("spec"))
+    usual = next(choice for choice in plans.solutions({}) if choice.sure)
+    below = share * float(usual.deployments.bill.usd_per_h[usual.row])
+    for keys in ({"weight_dtype": "int4"}, {"market": "reserved-3y"}):
+        whole, cheap = (
+            next((_place(one) for one in plans.solutions(keys, below_usd_per_h=most) if one.sure), None) for most in (None, below)
+        )
+        assert whole is not None
+        assert cheap == whole if whole[2] < below else cheap is None or cheap[2] >= below
+
+
+def _place(choice: Choice) -> tuple[str, float, float]:
+    d, row = choice.deployments, choice.row
+    return choice.node_type.gpu.name, float(d.gpus[row]), float(d.bill.usd_per_h[row])

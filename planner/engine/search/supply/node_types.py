@@ -95,6 +95,11 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
         """Each quote, or the user's price, as the numbers of `bills.Terms`."""
         return [self._terms(quote) for quote in self.quotes or (None,)]
 
+    @cached_property
+    def least_usd_per_h(self) -> float:
+        """The lowest price of a single node, or of a GPU at the user's price; NaN where none is known."""
+        return min(usd_per_h for usd_per_h, *_ in self.terms)
+
     def _terms(self, quote: Quote | None) -> tuple[float, ...]:
         return (
             quote.usd_per_h if quote else self.usd_per_gpu_h or float("nan"),
