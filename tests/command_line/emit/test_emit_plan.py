@@ -62,6 +62,7 @@ def words_of(call: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("form", ["sky", "slurm", "kubernetes"])
+@pytest.mark.torch_inside
 def test_training_over_nodes_is_started_by_torchrun_on_each(form: Form, shell: Callable[..., list[str]], tmp_path: Path) -> None:
     layout = {"gpus": 32, "nodes": 4, "gpus_per_node": 8, "tp": 2, "pp": 1, "dp": 16, "sharding": "zero3", "micro_batch": 2}
     row, job, gpu = first(TRAINING, "H100 SXM5 80GB", layout)
@@ -103,6 +104,7 @@ def test_training_over_nodes_is_started_by_torchrun_on_each(form: Form, shell: C
     }
 
 
+@pytest.mark.torch_inside
 def test_training_in_one_machine_needs_no_other(shell: Callable[..., list[str]]) -> None:
     row, job, gpu = first(TRAINING, "H100 SXM5 80GB", {"gpus": 8, "nodes": 1, "gpus_per_node": 8, "tp": 1, "dp": 8})
     (call,) = shell(block(written("sky", TRAINING, row, job, gpu, ""), "run"))

@@ -229,7 +229,11 @@ def test_the_screen_shows_its_plan_and_makes_none_itself(tmp_path: Path, narrowe
 
 
 @pytest.mark.pty
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGABRT, signal.SIGKILL], ids=lambda ending: ending.name)
+@pytest.mark.parametrize(
+    "ending",
+    [signal.SIGTERM, signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.thorough) for one in (signal.SIGHUP, signal.SIGABRT))],
+    ids=lambda ending: ending.name,
+)
 def test_it_ends_however_the_screen_is_ended(tmp_path: Path, ending: signal.Signals) -> None:
     code = APP.format(root=str(ROOT), samples=str(ROOT / "tests" / "samples"), folder=str(tmp_path), options="")
     terminal = Terminal(["-c", code], os.environ)

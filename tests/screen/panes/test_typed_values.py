@@ -155,9 +155,9 @@ async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp
     "burst",
     [
         ["backspace", *"2048"],
-        ["backspace"] * 3 + [*"2048"],
-        [*"20", "left", *"48"],
-        [*"700", "tab", *"90"],
+        pytest.param(["backspace"] * 3 + [*"2048"], marks=pytest.mark.thorough),
+        pytest.param([*"20", "left", *"48"], marks=pytest.mark.thorough),
+        pytest.param([*"700", "tab", *"90"], marks=pytest.mark.thorough),
         ["down", "down", "up", "backspace", *"50", "shift+tab", *"800"],
     ],
 )

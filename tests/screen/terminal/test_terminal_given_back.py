@@ -41,11 +41,11 @@ PHASES: dict[str, tuple[bytes, bytes]] = {
     "leaving": (PAINTED, b"?\x1b"),
 }
 """What has been written, and what is typed then."""
-OF_THEIR_OWN = ("entered", "painted", "measuring", "leaving")
-"""Phases in which the program ends in another way: before its first frame, with nothing open, with a worker, while it closes a screen.
+OF_THEIR_OWN = ("entered", "painted", "measuring")
+"""Phases in which the program ends in another way: before its first frame, with nothing open, with a worker.
 
-Each of them meets every signal in `make test`. Of the other phases, in which a screen or a field is open, each meets two, so that each
-signal meets two phases or more; they meet the others in `make test-sweep`.
+Each of them meets every signal in `make test`. Of the other phases, in which something is open or being closed, each meets two, so that
+each signal meets two phases or more; they meet the others in `make test-sweep`.
 """
 
 
