@@ -58,7 +58,7 @@ def estimate(
     """One answer per request, in order; a `UserError` with the reasons for a request that cannot be used."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)
     by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
-    known: dict[bytes, Job] = {}
+    known: dict[tuple[Dtype | None, bytes], Job] = {}
     for position, request in enumerate(requests):
         try:
             gpu = find_gpu(request.gpu)
@@ -84,11 +84,10 @@ def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> 
     return laid_out(job_of_request(request, gpu, models), request, gpu, find_chip)
 
 
-def _job_once(known: dict[bytes, Job], request: Request, gpu: Gpu, models: Models) -> Job:
+def _job_once(known: dict[tuple[Dtype | None, bytes], Job], request: Request, gpu: Gpu, models: Models) -> Job:
     """`job_of_request`, resolved once for requests that differ only in the GPU, its price and their id; raises `UserError`."""
-    dtype = _dtype_of(request, gpu, models)
-    # the dtype that is taken has the place of the id, beside the dtype that is given
-    alike = msgspec.json.encode(msgspec.structs.replace(request, id=dtype, gpu="", price_usd_per_gpu_h=None), enc_hook=str)
+    unplaced = msgspec.structs.replace(request, id=None, gpu="", price_usd_per_gpu_h=None)
+    alike = _dtype_of(request, gpu, models), msgspec.json.encode(unplaced, enc_hook=str)
     if (job := known.get(alike)) is None:
         job = known[alike] = job_of_request(request, gpu, models)
         return job
