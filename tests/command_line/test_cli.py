@@ -150,6 +150,7 @@ CONFIG = """{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidd
 "max_position_embeddings": 40960, "tie_word_embeddings": true, "torch_dtype": "bfloat16"}"""
 
 
+@pytest.mark.sweep
 def test_a_model_may_stand_where_a_preset_does(run_planner: RunPlanner, tmp_path: Path) -> None:
     """Its name, or the path of its config.json: people have these before they have a preset."""
     (tmp_path / "config.json").write_text(CONFIG)

@@ -30,6 +30,7 @@ def test_settings_are_told_as_they_were_given(run_planner: RunPlanner) -> None:
     assert not re.search(r"\b(None|True|False)\b", text)
 
 
+@pytest.mark.sweep
 def test_the_report_says_what_to_take_and_why(run_planner: RunPlanner) -> None:
     done = run_planner("report", *SERVICE)
     assert done.returncode == 0, done.stderr

@@ -76,6 +76,7 @@ def test_where_no_lever_is_enough_that_is_said(run_planner: RunPlanner) -> None:
     assert NONE_WOULD_DO not in refused.stdout, "the row says what it lacks; nothing was tried"
 
 
+@pytest.mark.sweep
 def test_levers_say_what_they_save_and_cost(run_planner: RunPlanner) -> None:
     asked = ("plan", PRESET, "--gpu", "RTX 4090", "--set", "max_gpus=1", "--set", "checkpointing=none", "--set", "lora.rank=16")
     done = run_planner(*asked, "--set", "micro_batch=4", "--set", "recipe=bf16", "--set", "sequence=4096")

@@ -21,6 +21,7 @@ def _plan(run_planner: RunPlanner, *settings: str, preset: str = "") -> tuple[st
     return done.stdout, done.stderr
 
 
+@pytest.mark.sweep
 def test_settings_with_model_and_task_need_no_preset(run_planner: RunPlanner) -> None:
     """The rate of the preset that is planned otherwise would contradict `daily_users`."""
     out, said = _plan(run_planner, *PEOPLE, "capex_usd=2e6")

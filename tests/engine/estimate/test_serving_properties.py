@@ -127,6 +127,7 @@ spread = st.builds(
 """Numbers of tokens that differ widely: a few long prompts look like a queue that grows."""
 
 
+@pytest.mark.sweep
 @settings(unshrunk, max_examples=2)
 @given(st.lists(st.tuples(service, st.one_of(st.none(), spread), st.sampled_from([0, 1, 2])), min_size=5, max_size=5))
 def test_no_load_is_answered_above_what_can_be_answered(given: list[tuple[dict[str, Any], dict[str, int] | None, int]]) -> None:

@@ -95,6 +95,7 @@ def test_the_longest_benchmark_passes_into_the_long_run() -> None:
         assert value(ended, name) == pytest.approx(value(endless, name), rel=0.12)
 
 
+@pytest.mark.sweep
 def test_warm_up_is_not_measured() -> None:
     """The first round waits in an empty engine for 256 prompts of a chunk each; later ones find their places free one by one."""
     cold, warm = (
