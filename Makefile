@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# processes that the tests run in: one more than there are processors, as they wait for programs and terminals; lint, types and PyTorch run beside
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# processes that the tests run in: two more than there are processors, as they wait for programs and terminals half of the time
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # the tests start hundreds of processes: without compiled modules they take twice as long
 unexport PYTHONDONTWRITEBYTECODE
 RUNTIME := $(VENV)/.runtime-installed
