@@ -91,8 +91,9 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         """Factor for rows whose GPU, model or engine is of a class without published values of `kind`: the largest of the three."""
         spreads, factor = published_spreads(), np.ones(1)
         for classes in self.classes:
-            factors = [spreads.class_factor(kind, name) for name in classes.names]
-            factor = np.maximum(factor, np.array(factors)[classes.rows]) if max(factors) > 1 else factor
+            factors = {name: spreads.class_factor(kind, name) for name in set(classes.names)}
+            if max(factors.values()) > 1:
+                factor = np.maximum(factor, np.array([factors[name] for name in classes.names])[classes.rows])
         return factor
 
 
