@@ -28,6 +28,8 @@ from planner.engine.answers.answer import Answer
 from planner.paths import read_shipped
 from planner.workload.published.spreads import Collected
 
+pytestmark = pytest.mark.sweep
+
 MEDIANS = {
     ("services", "output_tokens_per_s"): 0.16,
     ("services", "tpot_s"): 0.10,
@@ -121,7 +123,6 @@ def compared(file: str) -> dict[str, list[Compared]]:
     return found
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("file", "metric"), list(MEDIANS))
 def test_figures_nobody_fitted_to_are_met(file: str, metric: str) -> None:
     errors = [abs(math.expm1(one.off)) for one in compared(file)[metric]]
@@ -140,7 +141,6 @@ def test_every_row_is_of_a_kind_that_is_checked(file: str) -> None:
     assert sum(map(len, compared(file).values())) > LEAST_VALUES[file]
 
 
-@pytest.mark.sweep
 def test_generations_that_count_as_seen_lie_inside_plain_ranges() -> None:
     inside, collected = values_inside(session()), read_shipped(Collected, "spreads", "collected.toml")
     assert collected.classes

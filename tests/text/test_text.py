@@ -35,6 +35,7 @@ JOINERS = "\u200c\u200d"
 """Scripts and emoji need them."""
 
 
+@pytest.mark.sweep
 def test_no_sign_that_is_obeyed_or_unseen_passes_and_every_letter_does() -> None:
     for sign in EVERY:
         category, direction = unicodedata.category(sign), unicodedata.bidirectional(sign)
@@ -71,6 +72,7 @@ def test_json_is_read_back_as_it_was(text: str) -> None:
     assert clean(document.decode()) == document.decode()
 
 
+@pytest.mark.sweep
 def test_json_escapes_every_sign() -> None:
     text = "".join(sign for sign in EVERY if unicodedata.category(sign) != "Cs")
     document = escaped_json(msgspec.json.encode(text)).decode()

@@ -91,6 +91,7 @@ def test_levers_that_are_not_enough_say_so_and_are_not(case: str) -> None:
             assert lever.saves_bytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_solutions_come_first_and_what_only_costs_time_before_another_job(case: str) -> None:
     levers = found(case).levers
