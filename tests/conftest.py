@@ -74,7 +74,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @cache
 def loads_torch(file: Path) -> bool:
-    """Whether reading this file of tests loads PyTorch."""
+    """True if reading this file of tests loads PyTorch."""
     return "\npytestmark = pytest.mark.torch\n" in file.read_text(encoding="utf-8")
 
 
@@ -241,7 +241,7 @@ def planned_once(monkeypatch: pytest.MonkeyPatch, known: dict[tuple[str, bytes],
 
 @pytest.fixture
 def fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What GPUs can run is asked of one family of the catalogue; tests/engine/fit asks of all of them."""
+    """A catalogue of one family of models for `fit`; tests/engine/fit uses the whole one."""
     from planner.engine.fit import fit
 
     of_all = fit.fit_models

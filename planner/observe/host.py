@@ -40,7 +40,7 @@ class Processor(msgspec.Struct, frozen=True):
 
     @property
     def core(self) -> tuple[str, str] | None:
-        """Its physical core: (package, core id); None if the system does not state it."""
+        """Package and core id of the physical core; None if the system does not state it."""
         core_id = self.entries.get("core id")
         return None if core_id is None else (self.entries.get("physical id", "0"), core_id)
 

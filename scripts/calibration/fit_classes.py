@@ -33,14 +33,14 @@ KIND_OF = {
 }
 """Metric of a service -> kind of figure."""
 Inside = dict[tuple[str, str], dict[str, list[bool]]]
-"""(kind, generation) -> source -> whether each of its values lies inside."""
+"""Kind and generation -> source -> one flag per collected value, True inside its range."""
 LEAST_VALUES, LEAST_SOURCES = 10, 2
 STEP = 0.05
 """Distance of the factors that are tried, from 1 on."""
 
 
 def values_inside(session: Session) -> Inside:
-    """Where the collected values lie with the ranges of `session`."""
+    """Kind and generation -> source -> one flag per collected value: True if it is inside the range from `session`."""
     files = (path for path in sorted(FOLDER.glob("*.csv")) if path.stem not in JUDGES)
     rows = [row for path in files for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF]
     answers = session.estimate([read_struct(Request, request_of(row), "") for row in rows], basis="spec")
@@ -61,7 +61,7 @@ def held(of_sources: dict[str, list[bool]]) -> bool:
 
 
 def factors_of(spreads: Spreads) -> tuple[dict[str, dict[str, float]], Inside]:
-    """(kind -> generation -> the smallest factor that holds its values, where each lies with the last factor tried)."""
+    """Smallest factor that holds the values, by kind and generation; and the flags of every value with the last factor tried."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for one in spreads.kinds.values():
         one.collected.clear()

@@ -1,1 +1,1 @@
-"""What the app keeps between starts: the user's settings, the saved screen, and the files of the state folder."""
+"""State between starts: the user's settings, the saved screen, and the files of the state folder."""

@@ -63,8 +63,8 @@ def estimate(
         try:
             gpu = find_gpu(request.gpu)
             price = own_prices(request, [gpu.name], find_gpu).get(gpu.name)
-            request = msgspec.structs.replace(request, price_usd_per_gpu_h=price)  # noqa: PLW2901
-            prepared = laid_out(_job_once(known, request, gpu, find_models(request)), request, gpu, chip)
+            priced = msgspec.structs.replace(request, price_usd_per_gpu_h=price)
+            prepared = laid_out(_job_once(known, priced, gpu, find_models(request)), priced, gpu, chip)
         except UserError as error:
             answers[position] = error
             continue

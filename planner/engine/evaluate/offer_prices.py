@@ -83,7 +83,7 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
 
 
 def pays_as_it_takes(term: Term, provider: Provider | None) -> bool:
-    """Whether a job pays for exactly the hours it takes; see `paid_hours`."""
+    """True if a job pays for exactly the hours it takes; see `paid_hours`."""
     minimum_s, unit_s = (provider.billing_minimum_s or 0.0, provider.billing_s or 0.0) if provider else (0.0, 0.0)
     return term not in COMMITTED_H and not minimum_s and unit_s <= ROUNDED_ABOVE_S
 

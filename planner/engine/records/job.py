@@ -50,7 +50,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
     expert_adapters: N = default(0.0)
-    """Those of routed experts."""
+    """Parameters of the LoRA adapters of routed experts, of all experts together; part of `adapters`."""
     adapter_traffic: N = default(0.0)
     """Bytes that adapters move per token and layer in a forward pass, beside their own thin products."""
     adapter_products: N = default(0.0)

@@ -98,17 +98,17 @@ def test_each_signal_meets_phases_with_something_open() -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
-    given_back_after(signals_of(phase), phase, copies, tmp_path)
+    assert_given_back_after(signals_of(phase), phase, copies, tmp_path)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in OF_THEIR_OWN])
 def test_every_other_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
     """With those of the test above 104 cases in all."""
-    given_back_after([names for names in SIGNALS if names not in signals_of(phase)], phase, copies, tmp_path)
+    assert_given_back_after([names for names in SIGNALS if names not in signals_of(phase)], phase, copies, tmp_path)
 
 
-def given_back_after(signals: Sequence[str], phase: str, copies: Copies, folder: Path) -> None:
+def assert_given_back_after(signals: Sequence[str], phase: str, copies: Copies, folder: Path) -> None:
     """Lead a copy for each of `signals` to the phase and end it."""
     painted, keys = PHASES[phase]
     mode = "measuring" if phase == "measuring" else "plain"

@@ -17,7 +17,7 @@ def preempt(s: ReplicaState) -> bool:
     run = short_of_cache(s).nonzero()[0]
     if not run.size:
         return False
-    requests.may_move()
+    requests.copy_lengths()
     s.prompt_tokens_done, s.pairs_done = s.prompt_tokens_done.copy(), s.pairs_done.copy()  # may be `prompt_tokens` and `pairs`
     while run.size:
         position = s.next_admitted[run] - 1

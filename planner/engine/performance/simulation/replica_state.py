@@ -51,8 +51,8 @@ class Requests:
         self.at_position = np.arange(self.tokens.size)
         """The request at each position; see `preemption`."""
 
-    def may_move(self) -> None:
-        """Prepare for a request that is preempted: from now on positions differ from requests, whose traffic stays as it is."""
+    def copy_lengths(self) -> None:
+        """Copy the lengths of requests before the first preemption, which changes them; until then they are those of the traffic."""
         if not self.preempted:
             self.preempted = True
             self.inputs, self.iterations, self.prefix = self.inputs.copy(), self.iterations.copy(), self.prefix.copy()
