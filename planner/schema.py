@@ -46,8 +46,17 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
 
 def with_numbers(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
     """`given` with numbers for texts such as '4k' and '1.5B' where a `kind` takes a number and no text; the rest is left as it is."""
+    if not _may_write_numbers(given):
+        return dict(given)
     fields = _fields(kind)
     return {name: _as_number(fields[name].type, value, name) if name in fields else value for name, value in given.items()}
+
+
+def _may_write_numbers(value: object) -> bool:
+    """False if no text in `value` can be a number: all begin with a letter, as in most presets. The fields of a kind are slow to find."""
+    if isinstance(value, Mapping):
+        return any(map(_may_write_numbers, value.values()))
+    return isinstance(value, str) and not value.strip()[:1].isalpha()
 
 
 def _as_number(kind: Any, value: Any, key: str) -> Any:

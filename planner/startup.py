@@ -37,9 +37,9 @@ def prepare() -> None:
     os.environ.update({name: ALONE[name] for name in _set_here})
 
 
-def collect_rarely() -> None:
-    """Collect garbage rarely: a start makes few cycles, and the search took a seventh of its processor time."""
-    gc.set_threshold(100_000, 50, 50)
+def collect_rarely(young_objects: int = 100_000) -> None:
+    """Collect garbage once this many objects are added: a start makes few cycles, and the search took a seventh of its processor time."""
+    gc.set_threshold(young_objects, 50, 50)
 
 
 def keep_freed_memory() -> None:

@@ -28,7 +28,7 @@ _UNSAFE_BYTES = rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x
 
 def clean(text: str) -> str:
     """`text` without what terminals obey and readers do not see; its lines and tabs stay."""
-    return text if text.isprintable() else re.sub(_UNSAFE, REPLACEMENT, text.replace("\r\n", "\n"))
+    return text if _is_printable(text) else re.sub(_UNSAFE, REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
@@ -37,8 +37,8 @@ def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if 
 
 
 def escaped_json(document: bytes) -> bytes:
-    """JSON with unsafe characters escaped. Plain lines are not searched, which would take 40 times as long."""
-    if _is_plain(document):
+    """JSON with unsafe characters escaped. Plain lines are not searched, which would take several times as long."""
+    if _is_plain(document) or _is_printable(document.decode()):
         return document
     return b"\n".join(line if _is_plain(line) else re.sub(_UNSAFE_BYTES, _escaped, line) for line in document.split(b"\n"))
 
@@ -60,6 +60,11 @@ def _in_whole_signs(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_in_whole_signs(one) for one in value]
     return re.sub(_HALVES, REPLACEMENT, value) if isinstance(value, str) else value
+
+
+def _is_printable(text: str) -> bool:
+    """True if all lines of `text` are printable, and so without unsafe signs: known in a tenth of the time of a search."""
+    return text.isprintable() or text.replace("\n", "").isprintable()
 
 
 def _is_plain(document: bytes) -> bool:

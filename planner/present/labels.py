@@ -13,9 +13,9 @@ LENGTHS = ("a table of mean, p50, p95", "mean/p95, such as 600/1500")
 IN_PERCENT = {"targets.burst", "targets.headroom", "confidence"}
 """Keys with a share, which the form shows and accepts as a percentage."""
 _KEYS = {label.casefold(): key for key, label in LABELS.items()}
-_PLAIN_KEYS = sorted((key for key in LABELS if re.search(r"[._]|concurrency", key)), key=len, reverse=True)
-_NO_WORDS = re.compile(rf"\b(?:{'|'.join(map(re.escape, _PLAIN_KEYS))})\b")
-"""Pattern of keys that are replaced in messages; excluded are those that are also words, such as `batch`."""
+_PLAIN_KEYS = sorted((key for key in LABELS if "." in key or "_" in key or "concurrency" in key), key=len, reverse=True)
+_NO_WORDS = rf"\b(?:{'|'.join(map(re.escape, _PLAIN_KEYS))})\b"
+"""Pattern of keys that are replaced in messages, compiled with the first message; excluded are keys that are also words, such as `batch`."""
 
 
 def key_of(label: str) -> str:
@@ -42,7 +42,7 @@ def labelled(key: str) -> str:
 
 def with_labels(message: str) -> str:
     """`message` with labels before its keys, and lengths in the notation of the form."""
-    return _NO_WORDS.sub(lambda found: labelled(found[0]), message.replace(*LENGTHS))
+    return re.sub(_NO_WORDS, lambda found: labelled(found[0]), message.replace(*LENGTHS))
 
 
 def problem_text(problem: Problem) -> str:

@@ -35,11 +35,11 @@ def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
     layout = row.answer.layout
     if layout is None:
         return None
-    asked: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
+    asked: dict[str, Any] = {key: getattr(workload, key) for key in msgspec.to_builtins(workload) if key not in OF_SEARCH}
     degrees = {name: degree for name in DEGREES if (degree := getattr(layout, name)) not in (None, 0)}
     if layout.batch and workload.request_rate_per_s is None and workload.task == "serve":
         asked["concurrency"] = layout.batch * layout.dp
-    request = msgspec.convert(asked | degrees | {"gpu": row.gpu}, Request)
+    request = Request(**(asked | degrees | {"gpu": row.gpu}))
     return of_answer(request, row.answer, "plan", row.basis)
 
 

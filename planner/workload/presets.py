@@ -22,7 +22,7 @@ Origin = Literal["shipped", "user", "file"]
 
 MOST_PRESET_BYTES = 1 << 20
 """Largest size of a preset file; a preset has some twenty lines."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 class Preset(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class PresetShelf:
 
         Raises `UserError` for an unusable name, a name taken (unless `overwrite`), or a folder that cannot be written.
         """
-        if not _NAME.fullmatch(name) or name.casefold().endswith(".toml"):
+        if not re.fullmatch(_NAME, name) or name.casefold().endswith(".toml"):
             raise UserError(
                 Problem("", "name", f"{name!r} cannot name a preset; use letters, digits, '-', '_' and '.', at most 64.")
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import gc
 import os
 import select
 import sys
@@ -86,8 +85,6 @@ CHUNK_LINES = 4096
 """Lines evaluated together in one process: enough to amortise the cost of a call, few enough for answers to appear steadily."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 """Bytes of one read; size of a read above which further input is collected; and the maximum that is collected."""
-YOUNG_OBJECTS = 200_000
-"""Objects allocated before a garbage collection. Answers have no cycles; with Python's default of 700 collections take a twentieth of the time."""
 PAUSE_S = 0.005
 """Seconds without further input after which the lines collected so far are answered."""
 
@@ -117,7 +114,6 @@ def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
 
 
 def _answer_all(session: Session, source: BinaryIO, out: BinaryIO) -> None:
-    gc.set_threshold(YOUNG_OBJECTS)
     keep_freed_memory()
     forks = spare_processors()
     most = CHUNK_LINES * (1 + forks)

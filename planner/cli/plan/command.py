@@ -27,6 +27,7 @@ from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.present.command_line import PlanCommand
+from planner.startup import keep_freed_memory
 from planner.text import one_line
 from planner.workload.tasks import Workload
 
@@ -98,6 +99,7 @@ def plan(
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
 
+    keep_freed_memory()
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
     each_gpu = top is None and form is None and len(command.gpus) != 1

@@ -119,12 +119,14 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def in_published_format(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`found` with the format of its checkpoint, from a GGUF file or a `quantization_config`."""
-    from planner.workload.huggingface.quantization import mixed_formats, quantised_format
-
     if isinstance(named := config.get(TAKEN_AS), str):
         found = replace(found, taken_as=named)
     if isinstance(named := config.get(STORED_AS), str):
         return replace(found, stored_as=named)
+    if not any(isinstance(part, Mapping) and "quantization_config" in part for part in (config, config.get(TEXT_PART))):
+        return found
+    from planner.workload.huggingface.quantization import mixed_formats, quantised_format
+
     stored = quantised_format(config)
     return replace(found, stored_as=stored, stored_parts=mixed_formats(config, stored, found)) if stored else found
 
