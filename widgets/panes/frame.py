@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from textual._styles_cache import StylesCache
 from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Region, Size
+from textual.strip import Strip
 from textual.widget import Widget
 
 from widgets.drawing.updates import set_border_texts
@@ -14,12 +19,31 @@ MARGIN = 6
 """Cells of the border at both ends, and of the blanks beside what stands in it."""
 
 
+class _LinesOfFrame(StylesCache):
+    """Lines of a frame: those between its first and last are the same, and made once."""
+
+    _between: Strip | None = None
+
+    def render_widget(self, widget: Widget, crop: Region) -> list[Strip]:
+        """Lines of the frame `widget` within `crop`."""
+        self._between = None
+        return super().render_widget(widget, crop)
+
+    def render_line(self, styles: Any, y: int, size: Size, *given: Any) -> Strip:
+        """Line `y` of the frame."""
+        if not 0 < y < size.height - 1:
+            return super().render_line(styles, y, size, *given)
+        self._between = self._between or super().render_line(styles, y, size, *given)
+        return self._between
+
+
 class Frame(Container):
     """A border with the pane's number and title; what only follows another pane has no number."""
 
     def __init__(self, pane: str, *, active: bool = False) -> None:
         super().__init__(id=pane, classes="pane -active" if active else "pane")
         self._pane = pane
+        self._styles_cache = _LinesOfFrame()
         self._said: tuple[str, str, str] | None = None
         self.entitle()
 
