@@ -1,7 +1,5 @@
 """Lines of the log of predictions: JSON, each holding one prediction, one result, or a removal."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import time

@@ -1,7 +1,5 @@
 """Facts about a block's code that do not follow from its sizes, as PyTorch computes it in transformers 5.23."""
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -5,8 +5,6 @@ follow from it. Symbols: w bytes of a full state (2 where everything is in 16 bi
 o share of the parameters that are outside the layers (embedding and head) · m, n the smaller and the larger side of a matrix.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from planner.paths import read_shipped_part

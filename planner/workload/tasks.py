@@ -5,8 +5,6 @@ layout (a line of `estimate` is exactly this). Absent means "choose for me": the
 Field names and accepted values are a public contract.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 

@@ -1,7 +1,5 @@
 """Storage formats of weights: the bytes of each, with block scales and zero points, and the parts left in 16 bits."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import msgspec

@@ -1,7 +1,5 @@
 """An engine that runs a model, with its sources."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Numbers of an engine that runs a model: how it launches kernels, forms iterations, keeps its cache and takes memory."""
 
-from __future__ import annotations
-
 from typing import Generic
 
 import msgspec

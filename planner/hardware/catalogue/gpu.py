@@ -3,8 +3,6 @@
 All compute rates are dense (no structured sparsity) and with FP32 accumulation where the vendor gives both.
 """
 
-from __future__ import annotations
-
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from typing import Literal
 

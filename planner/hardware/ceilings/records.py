@@ -1,7 +1,5 @@
 """Published and usual ceilings (`presets/ceilings/`): for any GPU, for kinds of GPUs, and for single GPUs measured elsewhere."""
 
-from __future__ import annotations
-
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from collections.abc import Iterator, Sequence
 from functools import cached_property

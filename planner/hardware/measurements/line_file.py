@@ -1,7 +1,5 @@
 """File of measurements, to which several processes append JSON lines: every line is completely on disk, or not there."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

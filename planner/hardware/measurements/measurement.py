@@ -1,7 +1,5 @@
 """Records of measurements taken here or imported: points, their runs, and their predictions."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import math

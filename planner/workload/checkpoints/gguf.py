@@ -3,8 +3,6 @@
 Types and mixes are those of `presets/formats/gguf.toml`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import lru_cache
 from typing import Literal, NamedTuple

@@ -4,8 +4,6 @@ Tools name modules in different ways: whole names (`model.layers.0.self_attn.q_p
 stars, and regular expressions after `re:`. A rule applies to the modules that its name matches, and to all modules below them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

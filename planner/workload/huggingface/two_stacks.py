@@ -4,8 +4,6 @@ The sizes of the architecture are those of the decoder; `Architecture.source` is
 values of every decoder layer count as part of its last layer, because they run once, with the prompt.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

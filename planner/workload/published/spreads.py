@@ -1,7 +1,5 @@
 """Errors of predictions of published measurements: half widths of ranges by kind, and facts that widen them (`presets/spreads/`)."""
 
-from __future__ import annotations
-
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from collections.abc import Mapping, Sequence
 from functools import cache

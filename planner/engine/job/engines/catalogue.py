@@ -1,7 +1,5 @@
 """Engines and the names that stand for one, as the catalogue has them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Families that differ from Llama in few facts (norms, biases, windows, experts), each a row of `presets/families/llama.toml`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Literal

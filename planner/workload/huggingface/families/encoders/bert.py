@@ -1,7 +1,5 @@
 """Families of the BERT line, each a row of `presets/families/bert.toml`: encoders with LayerNorm, a plain MLP, and a head that predicts tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
