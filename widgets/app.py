@@ -50,6 +50,11 @@ HEIGHTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (28, "-medium"), (36, "-regula
 class _PanesScreen(Screen[Any]):
     """The screen with the panes, whose key line names the keys that work while a box lies over them."""
 
+    @on(events.ScreenResume)
+    def _shown(self, event: events.ScreenResume) -> None:
+        """Leave out Textual's second styling as the screen is shown for the first time: its widgets were styled as they were mounted."""
+        event.refresh_styles = event.refresh_styles and self.stack_updates > 0
+
     @on(events.ScreenSuspend)
     @on(events.ScreenResume)
     def _covered_or_not(self) -> None:

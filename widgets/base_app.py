@@ -16,7 +16,6 @@ from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import scroll_bar, theme
 from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
-from widgets.drawing.text_field import TextField
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -235,6 +234,7 @@ class BaseApp(MendedApp):
 
         A connection that is slow, or a busy machine, hands over several keys at once.
         """
+        from widgets.drawing.text_field import TextField
         from widgets.screens.overlay import NarrowedList
 
         if not event.is_printable:

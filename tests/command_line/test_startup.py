@@ -22,6 +22,24 @@ print(len(os.listdir("/proc/self/task")), os.environ.get("{NAME}"), worker_envir
 """
 
 
+WITHOUT_OPENSSL = """
+import sys
+from widgets.launch import _import_asyncio
+_import_asyncio()
+assert "asyncio" in sys.modules and "_ssl" not in sys.modules
+import ssl
+assert ssl.create_default_context()
+_import_asyncio()
+assert sys.modules["ssl"] is ssl
+"""
+
+
+@pytest.mark.process
+def test_the_screen_does_not_load_openssl_until_something_asks_for_it() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", WITHOUT_OPENSSL], env=environment, timeout=300, check=True)
+
+
 def said(**given: str) -> list[str]:
     """Threads after the import of numpy, and the variable here and in the environment of the benchmark."""
     environment = {name: value for name, value in os.environ.items() if name != NAME} | {"PYTHONPATH": str(ROOT)} | given

@@ -53,6 +53,7 @@ def test_no_sign_that_is_obeyed_or_unseen_passes_and_every_letter_does() -> None
         if obeyed or sign in "\u200e\u200f\u061c\ufeff":
             assert one_line(sign) in {" ", "�"}, hex(ord(sign))
             assert clean(sign) == (sign if sign in "\t\n" else "�"), hex(ord(sign))
+            assert clean(f"a\n{sign}") == f"a\n{clean(sign)}", hex(ord(sign))
         elif category[0] in "LMNPSZ" or sign in JOINERS:
             assert one_line(sign) == clean(sign) == sign, hex(ord(sign))
     assert clean("a\r\nb\rc") == "a\nb�c"

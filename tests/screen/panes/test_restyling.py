@@ -33,6 +33,20 @@ STEPS: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
 """Keys that lead from one screen to the next, and the size that it gets then."""
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (30, 10)])
+async def test_the_first_paint_has_the_styles_that_another_styling_finds(
+    tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlannerApp, "on_mount", lambda _: None)  # the panes stay without content
+    app = PlannerApp(sample_options(tmp_path, theme="ansi-dark"))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        painted = styles_of(app)
+        app.screen.update_node_styles(animate=False)
+        assert len(painted) == 15
+        assert styles_of(app) == painted
+
+
 def styles_of(app: PlannerApp) -> dict[DOMNode, Any]:
     """Rules of each widget of the topmost screen, and of its parts with styles of their own."""
     return {

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual._styles_cache import StylesCache
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -14,6 +15,7 @@ from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
 from widgets.drawing.updates import LeanCompositor
+from widgets.panes.frame import Frame
 from widgets.panes.workload.form import Form
 
 render_update, render_full_update = LeanCompositor.render_update, LeanCompositor.render_full_update
@@ -60,8 +62,8 @@ def as_seen(updates: Drawn, width: int, height: int) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.thorough), (160, 45)])
-async def test_the_screen_after_parts_of_it_were_drawn_is_the_whole_one(
-    tmp_path: Path, drawn: Drawn, size: tuple[int, int]
+async def test_the_screen_after_parts_of_it_were_drawn_is_the_one_that_textual_draws(
+    tmp_path: Path, drawn: Drawn, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=size) as pilot:
@@ -87,8 +89,34 @@ async def test_the_screen_after_parts_of_it_were_drawn_is_the_whole_one(
         ):
             await pilot.press(key)
             await settle(pilot)
-            whole = [text_of([strip]) for strip in app.screen._compositor.render_strips()]
+            with monkeypatch.context() as patch:
+                patch.setattr(LeanCompositor, "_get_renders", Compositor._get_renders)
+                whole = [text_of([strip]) for strip in app.screen._compositor.render_strips()]
             assert as_seen(drawn, *size) == whole, key
+
+
+async def test_boxes_behind_their_panes_are_not_drawn_and_frames_are_as_textual_draws_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    asked: set[str | None] = set()
+    render_lines = Widget.render_lines
+
+    def noted(widget: Widget, crop: Region) -> list[Strip]:
+        asked.add(widget.id)
+        return render_lines(widget, crop)
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        monkeypatch.setattr(Widget, "render_lines", noted)
+        app.screen._compositor.render_strips()
+        assert {"workload", "ranking", "memory", "why", "table", "headline", "key-line"} <= asked
+        assert not {"_default", "body", "main", "top", "side"} & asked
+        for classes in ("", "-lit"):
+            for frame in app.screen.query(Frame):
+                frame.set_class(bool(classes), "-lit")
+                whole = Region(0, 0, *frame.outer_size)
+                assert frame.render_lines(whole) == StylesCache().render_widget(frame, whole), frame.id
 
 
 async def test_a_key_draws_its_row_first_and_asks_no_pane_that_stays(
