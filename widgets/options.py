@@ -1,7 +1,5 @@
 """Options the terminal front end was started with."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,10 +43,10 @@ class AppOptions(NamedTuple):
     """Date the age of prices is counted from; None: the clock's."""
     keymap: Mapping[str, str] = MappingProxyType({})
     """Action id -> keys, separated by commas."""
-    open_session: Callable[[], Session] | None = None
+    open_session: Callable[[], "Session"] | None = None
     """Opener of the planner; None: `Session.open` with the folders above."""
 
-    def session(self) -> Session:
+    def session(self) -> "Session":
         """Open the planner."""
         if self.open_session is not None:
             return self.open_session()

@@ -1,7 +1,5 @@
 """The glyphs the screen is drawn with: one set for Unicode terminals, one for plain ASCII."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +11,8 @@ if TYPE_CHECKING:
 class Symbols(NamedTuple):
     """One level of glyphs, those of Unicode terminals by default; every value is a single cell unless said otherwise."""
 
-    basis: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
-    verdict: Mapping[Verdict, str] = {
+    basis: Mapping["Basis", str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
+    verdict: Mapping["Verdict", str] = {
         "fits": "✓",
         "may-not-fit": "?",
         "misses-target": "~",

@@ -1,8 +1,8 @@
 """Providers of GPUs: their kind, countries and terms, and the network between nodes of each instance type."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,9 +11,6 @@ from planner.errors import Problem, nearest_names
 from planner.numbers import Gpus, Name, Positive, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from planner.hardware.prices.offers import Offer
 
 Kind = Literal["hyperscaler", "gpu-cloud", "marketplace", "peer-to-peer"]
@@ -93,7 +90,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Key -> its own source."""
     note: str = ""
 
-    def kind_of(self, offer: Offer) -> Kind:
+    def kind_of(self, offer: "Offer") -> Kind:
         """Kind of `offer`, which may be that of its tier."""
         return self.tier_kinds.get(offer.tier, self.kind)
 
@@ -140,12 +137,12 @@ def _faults(read: Sequence[Provider], path: Path) -> Iterator[Problem]:
                 )
 
 
-def with_discounts(offers: Sequence[Offer], providers: Mapping[str, Provider]) -> tuple[Offer, ...]:
+def with_discounts(offers: Sequence["Offer"], providers: Mapping[str, Provider]) -> tuple["Offer", ...]:
     """`offers`, with the prices of commitments that follow from their provider's advertised discount and a note that states this."""
     return tuple(_discounted(offer, providers.get(offer.provider)) for offer in offers)
 
 
-def _discounted(offer: Offer, provider: Provider | None) -> Offer:
+def _discounted(offer: "Offer", provider: Provider | None) -> "Offer":
     if provider is None or offer.on_demand_usd_per_h is None:
         return offer
     added = {}
