@@ -3,8 +3,6 @@
 A field that does not apply, or is not known, is absent.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

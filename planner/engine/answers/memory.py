@@ -1,7 +1,5 @@
 """Memory of one candidate: bytes by component, and item by item."""
 
-from __future__ import annotations
-
 from typing import Generic
 
 import msgspec

@@ -1,7 +1,5 @@
 """Ranked answer for one workload: a row for each candidate shown, and changes that would make it fit or cheaper."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

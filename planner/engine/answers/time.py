@@ -1,7 +1,5 @@
 """Time of one candidate: every operator, the phases, and the roofs above them; its latency at several loads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 
