@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from planner.engine.answers.fit import Fit, FitRow
 from planner.present.cells import Facts, Paragraph, Part, Section, basis_legend
 from planner.present.command_line import spelled
-from planner.present.fit.best import AMONG_LARGE, best_facts
+from planner.present.fit.best import AMONG_LARGE, LARGE_FIRST, best_facts
 from planner.present.fit.table import fit_table
 from planner.present.plan import throughput
 from planner.units import number_text
@@ -38,7 +38,7 @@ def fit_sections(found: Fit, rows: Sequence[FitRow], total: int, hints: Sequence
         return [Section(heading, parts)]
     legend = basis_legend(rate for row in rows if (rate := throughput(row.answer)))
     meaning = HELD if found.task.get("task") == "serve" else ""
-    among = AMONG_LARGE if found.counts.models_that_fit > 1 else ""
+    among = (AMONG_LARGE if found.order == "size" else LARGE_FIRST) if found.counts.models_that_fit > 1 else ""
     below = [Paragraph(text, "faint") for text in (legend, meaning, among, left_out_text(found), *hints) if text]
     return [Section(heading, parts), Section("", [fit_table(found, rows), *below])]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.engine.answers.fit import Fit, FitRow
+from planner.engine.fit.ranking import parameters
 from planner.present.cells import Cell, Column, Table, range_cell
-from planner.present.fit.best import parameters
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, count_text, number_text, percent_text
