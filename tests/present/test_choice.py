@@ -12,7 +12,7 @@ from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.chosen import preset_values
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
-from planner.present.choice.sentence import answer_sentence, choice_text, doubt
+from planner.present.choice.sentence import answer_sentence, choice_text, doubt, replicas_words
 from planner.present.choice.trial import Alternative, Effect, Trial, alternatives, difference, effect_of
 from planner.workload.presets import read_workload
 
@@ -53,6 +53,18 @@ def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
         == "Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month · p95 3.90 s of 5.00 s (94 % sure) · next: 8 × H100 SXM5 80GB, +32 %"
     )
     assert told.within(50) == ("Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month",)
+
+
+def test_the_number_of_replicas_is_told_with_the_limits_that_it_keeps() -> None:
+    """For a solution under a rate; clients that wait for their answers need no number of replicas."""
+    plan = planned(targets={"p95_request_s": 5.0, "p99_ttft_s": 2.0})
+    row = plan.rows[0]
+    limit = "to keep p95 of the whole request within 5.00 s (here 3.90 s)"
+    assert replicas_words(row, plan.task) == f"2 replicas, as many as the load needs {limit}"
+    open_task = {key: value for key, value in plan.task.items() if key != "targets"}
+    assert replicas_words(row, open_task) == "2 replicas, as many as the load needs"
+    assert not replicas_words(row, {key: value for key, value in plan.task.items() if key != "request_rate_per_s"})
+    assert not replicas_words(msgspec.structs.replace(row, rank=None), plan.task)
 
 
 def test_the_answer_says_where_an_offer_is_spot_and_more_is_paid_than_works() -> None:

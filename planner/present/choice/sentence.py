@@ -11,7 +11,9 @@ from planner.engine.answers.plan import SURE
 from planner.present.choice.levers import lever_text
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.names import device_name
-from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
+from planner.present.plan import percentile_of
+from planner.present.row_figures import LATENCIES, PERCENTILES
+from planner.units import SECONDS_PER_HOUR, change_text, counted, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Counts, Plan, PlanRow
@@ -121,6 +123,21 @@ def sure_words(row: PlanRow) -> str:
         return ""
     fits = percent_text(row.probability_fits)
     return f"{sure_text(row)} to fit ({fits}) and to meet every target, by the ranges of its figures"
+
+
+def replicas_words(row: PlanRow, task: Mapping[str, Any]) -> str:
+    """Reason for the number of replicas of a solution: the load, and the limits of latency that it meets; empty for a load without a rate."""
+    layout, targets = row.answer.layout, task.get("targets", {})
+    if not row.rank or layout is None or not any(task.get(key) for key in ("request_rate_per_s", "daily_users")):
+        return ""
+    limits = [
+        f"{percentile} of the {label} within {duration_text(targets[key])} (here {duration_text(figure.value)})"
+        for label, name in LATENCIES
+        for percentile in PERCENTILES
+        if targets.get(key := f"{percentile}_{name}_s") and (figure := percentile_of(row, name, percentile)) is not None
+    ]
+    kept = f" to keep {' and '.join(limits)}" if limits else ""
+    return f"{counted(layout.dp, 'replica')}, as many as the load needs{kept}"
 
 
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:

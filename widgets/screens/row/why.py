@@ -14,7 +14,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, ends_text, figure_text, spread_text
-from planner.present.choice.sentence import count_and_device, sure_words
+from planner.present.choice.sentence import count_and_device, replicas_words, sure_words
 from planner.present.lines.folding import folded
 from planner.present.memory import left_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
@@ -179,11 +179,13 @@ def _heading(text: str, aside: str = "") -> Content:
 
 
 def _verdict(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
+    """Place, reason, certainty, and the number of replicas and nodes."""
     place = rank_text(row, plan) if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
-    yield from (Content.styled(line, "$quiet") for line in folded(sure_words(row), page.width) if line)
+    for words in (replicas_words(row, plan.task), sure_words(row)):
+        yield from (Content.styled(line, "$quiet") for line in folded(words, page.width) if line)
     if row.answer.reason and row.answer.reason not in row.why:
         yield Content(row.answer.reason)
     layout = row.answer.layout
