@@ -7,6 +7,7 @@ import pytest
 from engine_sample import session
 from tui_sample import sample_plan
 
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import Plan
 from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.chosen import preset_values
@@ -65,6 +66,15 @@ def test_the_number_of_replicas_is_told_with_the_limits_that_it_keeps() -> None:
     assert replicas_words(row, open_task) == "2 replicas, as many as the load needs"
     assert not replicas_words(row, {key: value for key, value in plan.task.items() if key != "request_rate_per_s"})
     assert not replicas_words(msgspec.structs.replace(row, rank=None), plan.task)
+
+
+def test_a_job_is_held_against_its_deadline_with_failures() -> None:
+    """As the verdict does; the row said 419 of 120 days beside a reason of 435."""
+    plan = planned(task="train", targets={"deadline_h": 2880.0})
+    first = msgspec.structs.replace(plan.rows[0], job_h=Figure.exact(2400.0), job_usd=Figure.exact(1e6), probability_meets=0.96)
+    late = msgspec.structs.replace(first, expected_job_h=Figure.exact(2500.0))
+    for row, told in ((first, "100 d of 120 d (96 % sure)"), (late, "104 d of 120 d with failures (96 % sure)")):
+        assert told in answer_sentence(msgspec.structs.replace(plan, rows=[row])).text
 
 
 def test_the_answer_says_where_an_offer_is_spot_and_more_is_paid_than_works() -> None:

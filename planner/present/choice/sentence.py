@@ -125,6 +125,13 @@ def sure_words(row: PlanRow) -> str:
     return f"{sure_text(row)} to fit ({fits}) and to meet every target, by the ranges of its figures"
 
 
+def job_time(row: PlanRow) -> tuple[float, str] | None:
+    """(seconds, words) of a job: with failures, as a deadline counts them, where they are worth mention; None if it does not end."""
+    if row.expected_job_h is not None:
+        return row.expected_job_h.value * SECONDS_PER_HOUR, " with failures"
+    return (row.job_h.value * SECONDS_PER_HOUR, "") if row.job_h is not None else None
+
+
 def replicas_words(row: PlanRow, task: Mapping[str, Any]) -> str:
     """Reason for the number of replicas of a solution: the load, and the limits of latency that it meets; empty for a load without a rate."""
     layout, targets = row.answer.layout, task.get("targets", {})
@@ -143,10 +150,10 @@ def replicas_words(row: PlanRow, task: Mapping[str, Any]) -> str:
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     """Latency or hours of a row with the target and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
-    if row.job_h is not None:
+    if (job := job_time(row)) is not None:
         deadline = targets.get("deadline_h")
         limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
-        time = f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+        time = f"{duration_text(job[0])}{limit}{job[1]}"
     elif (latency := latency_of(task)) is not None and (figure := latency.figure(row)) is not None:
         limit = f" of {duration_text(latency.limit_s)}" if latency.limit_s else ""
         time = f"{latency.title} {duration_text(figure.value)}{limit}"
