@@ -79,6 +79,12 @@ def test_nothing_fits_exits_with_1_and_names_levers(run_planner: RunPlanner) -> 
     assert all(lever.text for lever in plan.levers)
 
 
+def test_options_for_the_best_row_say_where_there_is_none(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-70b-chat-service", "--gpu", "L4", "--load", "--money")
+    assert done.returncode == 1
+    assert "note: nothing fits, so there is no row for --load and --money" in done.stderr
+
+
 def test_set_reaches_the_plan(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "--set", "targets.p95_request_s=7.5", "--gpu", "H200 SXM", "--objective", "fastest", "--json")
     task = json.loads(done.stdout)["task"]

@@ -16,7 +16,7 @@ from planner.engine.answers.time import class_words
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, ends_text, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device, replicas_words, sure_words
 from planner.present.lines.folding import folded
-from planner.present.memory import left_text
+from planner.present.memory import has_replicas, left_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
 from planner.present.prices import owned_words
@@ -220,7 +220,8 @@ def memory_lines(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content
     part = f"{percent_text(memory.usable_share)} of it; " if memory.usable_share < 1 else ""
     yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
     if row.answer.max_concurrency is not None:
-        yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
+        caches = "caches of all replicas" if has_replicas(row) else "cache"
+        yield from page.line("at once", f"{row.answer.max_concurrency:,}", f"sequences fit in the KV {caches}")
     if row.answer.max_context is not None:
         yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
 
