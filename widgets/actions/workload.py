@@ -14,7 +14,7 @@ ACTIONS = Actions()
 
 @ACTIONS.key("find", "colon", "find", need.a_workload, key_text=":", rank=4)
 def find(app: BaseApp) -> None:
-    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, a field of the form, or key=value."""
+    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, i own a 4090, a command, a field of the form, or key=value."""
     from widgets.omnibox.box_actions import open_box
 
     open_box(app)
