@@ -79,8 +79,9 @@ def memory_facts(row: PlanRow) -> list[str]:
     answer = row.answer
     facts = []
     if answer.max_concurrency is not None:
-        fit = f"fit{'s' * (answer.max_concurrency == 1)}{' over all replicas' * has_replicas(row)}"
-        facts.append(f"{counted(answer.max_concurrency, 'sequence')} at once {fit}")
+        fit = f"fit{'s' * (answer.max_concurrency == 1)}"
+        where = f"{fit} over all replicas" if has_replicas(row) else f"at once {fit}"
+        facts.append(f"{counted(answer.max_concurrency, 'sequence')} {where}")
     if answer.max_context is not None:
         facts.append(f"longest context {answer.max_context:,} tokens")
     if answer.parameters is not None:

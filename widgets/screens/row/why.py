@@ -220,8 +220,8 @@ def memory_lines(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content
     part = f"{percent_text(memory.usable_share)} of it; " if memory.usable_share < 1 else ""
     yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
     if row.answer.max_concurrency is not None:
-        caches = "caches of all replicas" if has_replicas(row) else "cache"
-        yield from page.line("at once", f"{row.answer.max_concurrency:,}", f"sequences fit in the KV {caches}")
+        where = "over all replicas" if has_replicas(row) else "in the KV cache"
+        yield from page.line("at once", f"{row.answer.max_concurrency:,}", f"sequences fit {where}")
     if row.answer.max_context is not None:
         yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
 
