@@ -62,6 +62,10 @@ def test_the_number_of_replicas_is_told_with_the_limits_that_it_keeps() -> None:
     row = plan.rows[0]
     limit = "to keep p95 of the whole request within 5.00 s (here 3.90 s)"
     assert replicas_words(row, plan.task) == f"2 replicas, as many as the load needs {limit}"
+    assert row.answer.layout is not None
+    layout = msgspec.structs.replace(row.answer.layout, tp=2, ep=8, dp=8)
+    shared = msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout))
+    assert replicas_words(shared, plan.task) == f"2 groups of 4 replicas that share experts, as many as the load needs {limit}"
     open_task = {key: value for key, value in plan.task.items() if key != "targets"}
     assert replicas_words(row, open_task) == "2 replicas, as many as the load needs"
     assert not replicas_words(row, {key: value for key, value in plan.task.items() if key != "request_rate_per_s"})

@@ -144,7 +144,10 @@ def replicas_words(row: PlanRow, task: Mapping[str, Any]) -> str:
         if targets.get(key := f"{percentile}_{name}_s") and (figure := percentile_of(row, name, percentile)) is not None
     ]
     kept = f" to keep {' and '.join(limits)}" if limits else ""
-    return f"{counted(layout.dp, 'replica')}, as many as the load needs{kept}"
+    shared = max(1, layout.ep // layout.tp)
+    groups = layout.dp // shared
+    number = counted(groups, "replica") if shared == 1 else f"{counted(groups, 'group')} of {shared} replicas that share experts"
+    return f"{number}, as many as the load needs{kept}"
 
 
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
