@@ -109,6 +109,17 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     assert doubt(without_solutions(plan)) == ""
 
 
+def test_a_chance_that_reads_as_sure_has_no_surer_row_beside_it() -> None:
+    """'90 % sure · over 90 % sure: another' stood there for 89.7 %."""
+    plan = planned()
+    for chance, names in ((0.897, False), (0.894, True)):
+        first = msgspec.structs.replace(plan.rows[0], probability_meets=chance)
+        second = msgspec.structs.replace(plan.rows[1], probability_meets=0.96)
+        rows = msgspec.structs.replace(plan, rows=[first, second, *plan.rows[2:]])
+        assert ("over 90 % sure" in answer_sentence(rows).text) is names
+        assert bool(doubt(rows)) is names
+
+
 def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -> None:
     plan = planned()
     rows = [msgspec.structs.replace(row, probability_meets=chance) for row, chance in zip(plan.rows, (0.61, 0.93), strict=False)]

@@ -74,7 +74,7 @@ def doubt(plan: Plan) -> str:
     Empty if the first row is sure, or its probability is not known.
     """
     first, chance = plan.best, plan.best.probability_meets if plan.best else None
-    if first is None or chance is None or chance >= SURE:
+    if first is None or chance is None or _is_sure(chance):
         return ""
     surer = _surer([row for row in plan.rows if row.rank])
     instead = f"; {OVER}: {_compared(surer, first, plan)}" if surer else f"; no row is {OVER}"
@@ -110,6 +110,11 @@ def cost_text(row: PlanRow) -> str:
     if row.usd_per_month is not None:
         return f"{usd_text(row.usd_per_month.value)} $/month"
     return f"{usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else "price unknown"
+
+
+def _is_sure(chance: float) -> bool:
+    """True if no surer row is named beside one of this probability, as it reads: 89.7 % is shown as 90 %."""
+    return round(chance, 2) >= SURE
 
 
 def sure_text(row: PlanRow) -> str:
@@ -169,8 +174,8 @@ def _surer(solutions: Sequence[PlanRow]) -> PlanRow | None:
     chance = solutions[0].probability_meets
     return (
         None
-        if chance is None or chance >= SURE
-        else next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
+        if chance is None or _is_sure(chance)
+        else next((row for row in solutions if _is_sure(row.probability_meets or 0.0)), None)
     )
 
 
