@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TextIO
 
@@ -85,16 +85,9 @@ def openmetrics(gpus: int, start_s: float, end_s: float, step_s: float, out: Tex
         out.write(f"# TYPE {name} gauge\n")
         for gpu in range(gpus):
             head = f"{name}{{{labels[gpu]}}} "
-            times = _steps(start_s, end_s, step_s)
+            times = takewhile(lambda at_s: at_s <= end_s, count(start_s, step_s))
             out.write("".join(f"{head}{value_of(what, gpu, at_s - end_s):.6g} {at_s:.0f}\n" for at_s in times))
     out.write("# EOF\n")
-
-
-def _steps(start_s: float, end_s: float, step_s: float) -> Iterator[float]:
-    at_s = start_s
-    while at_s <= end_s:
-        yield at_s
-        at_s += step_s
 
 
 def make_blocks(folder: Path, gpus: int, hours: float, step_s: float) -> None:

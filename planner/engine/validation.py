@@ -15,11 +15,10 @@ import msgspec
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.job.engines import find_engine
-from planner.workload.tasks import trains
+from planner.workload.tasks import Request, trains
 
 if TYPE_CHECKING:
     from planner.workload.published.experiments import Experiment, PublishedValue
-    from planner.workload.tasks import Request
 
 KINDS = {
     "step_s": "training speed",

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.mig import profiles_of, slice_of
 from planner.observe.cpu import read_cpu
 from planner.observe.host import usable_processors
 from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import GpuCatalogue
     from planner.observe.driver.driver import Driver
     from planner.observe.driver.messages import GpuFacts
     from planner.observe.driver.nvml import NvmlState

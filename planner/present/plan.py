@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from planner.engine.answers.figure import value_of
+from planner.engine.answers.figure import Figure, Percentiles, value_of
 from planner.present.cells import Cell, Column, NumberText, Table, basis_legend, figure_cell, range_cell
 from planner.present.names import VERDICT_SIGNS, model_name, row_device
 from planner.present.prices import network_text, provider_text
@@ -26,7 +26,6 @@ from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.answer import Answer
-    from planner.engine.answers.figure import Figure, Percentiles
     from planner.engine.answers.plan import Plan, PlanRow
 
 GENERATING = ("serve", "generate")

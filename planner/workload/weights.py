@@ -75,8 +75,6 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
     bits: float
     """Bits per parameter of a linear layer, including scales and zero points; for a GGUF mix: mean over the whole of Llama 3.1 8B."""
-    quantised_head: bool = False
-    """True if embedding and head are stored in this format too."""
     source: str = ""
     kept_bits: float = 16
     row_bits: float = 0
@@ -155,7 +153,7 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def _of_gguf(name: str, mix: gguf.Mix) -> WeightFormat:
     source = "llama.cpp: block layouts of ggml-common.h, tensor types of src/llama-quant.cpp"
-    return WeightFormat(name=name, bits=mix.bits, quantised_head=True, kept_bits=gguf.KEPT_BITS, mix=mix, source=source)
+    return WeightFormat(name=name, bits=mix.bits, kept_bits=gguf.KEPT_BITS, mix=mix, source=source)
 
 
 FORMATS = {one.name: one for one in read_shipped_part(tuple[WeightFormat, ...], "formats", "formats", "weights.toml")}

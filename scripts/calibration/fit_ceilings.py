@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ceilings_file import NORMAL_90, Error, pooled, toml, without_host
-from fitting import ROOT, Fit, columns, frameworks, matching, options_of, read, report_line, robust_fit
+from fitting import ROOT, Fit, Floats, Row, columns, frameworks, matching, options_of, read, report_line, robust_fit
 
 from planner.hardware.catalogue.gpus import load_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fitting import Floats, Row
 
 NAMES = {
     "A100 SXM 80GB": "A100 80GB SXM",

@@ -8,10 +8,9 @@ import pytest
 from measurement_sample import measurement
 
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
-from planner.hardware.ceilings.calibration import ceilings_of
+from planner.hardware.ceilings.calibration import ceilings_of, grouped_rate_of
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Ceilings
 from planner.hardware.ceilings.measured_collectives import collectives_of
-from planner.hardware.ceilings.measured_kernels import grouped_rate_of
 from planner.hardware.ceilings.records import load_ceiling_records
 from planner.hardware.measurements.measurement import Measurement
 from planner.paths import presets_folder

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.screen import Screen
 
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.errors import Problem
+from planner.observe.snapshot import Snapshot
 from planner.present.labels import problem_text
+from widgets.background.benchmark_run import Run
+from widgets.drawing.symbols import Symbols
 from widgets.panes.benchmark import BenchmarkView
+from widgets.panes.machine.history import Marks
 from widgets.panes.machine.pane import MachineLine, MachineView
 from widgets.panes.memory import MemoryStrip, MemoryView
 from widgets.panes.ranking.pane import RankingView
 from widgets.panes.too_small import TooSmall
 from widgets.panes.why import WhyView
 from widgets.panes.workload.form import Form
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
-    from planner.errors import Problem
-    from planner.observe.snapshot import Snapshot
-    from widgets.background.benchmark_run import Run
-    from widgets.drawing.symbols import Symbols
-    from widgets.panes.machine.history import Marks
 
 STYLES = Path(__file__).parents[1] / "later.tcss"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.memory import has_replicas, memory_heading
 from planner.units import count_text, counted
 from widgets.drawing.memory_bar import MemoryBar
@@ -16,9 +17,6 @@ from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
 from widgets.panes.frame import frame_of
 from widgets.panes.lines import FoldedLines
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
 
 ROOMY = 10
 """Rows from which the pane lists the components one by one."""

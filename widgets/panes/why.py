@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 
-from planner.engine.answers.plan import SOLUTIONS
+from planner.engine.answers.plan import SOLUTIONS, Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.present.choice.levers import lever_text
 from planner.present.choice.sentence import cost_text, count_and_device, job_time
@@ -24,7 +24,6 @@ from widgets.panes.frame import frame_of
 from widgets.panes.lines import FoldedLines
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Lever, Plan, PlanRow
     from planner.present.money.owning import Owned
 
 LABEL = 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -16,8 +16,6 @@ from widgets.drawing.text import bar_text, labelled, side_by_side, styled_lines
 from widgets.screens.overlay import SCROLLS, TextOverlay
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.engine.advice.advice import Action, Advice, RightSizing
     from planner.engine.advice.diagnosis import Zone
     from planner.observe.snapshot import Snapshot

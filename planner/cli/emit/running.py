@@ -13,7 +13,7 @@ import msgspec
 from planner.cli.emit import Form, frames, manifests
 from planner.cli.emit.frames import accelerators, site_name
 from planner.cli.emit.services import SERVICES, spread_of
-from planner.engine.answers.plan import OfferAnswer
+from planner.engine.answers.plan import OfferAnswer, PlanRow
 from planner.errors import Problem, UserError
 from planner.present.prices import offer_sentence
 from planner.text import one_line
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planner.engine.answers.answer import LayoutAnswer
-    from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
     from planner.hardware.catalogue.gpus import Gpu
 

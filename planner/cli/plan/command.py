@@ -25,13 +25,12 @@ from planner.cli.plan.options import (
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.answers.time import TimeDetail
+from planner.engine.answers.time import TimeDetail, UnderLoad
 from planner.present.command_line import PlanCommand
 from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
-    from planner.engine.answers.time import UnderLoad
     from planner.engine.money import Costs
     from planner.present.drawing.chart import Chart
     from planner.session import Session

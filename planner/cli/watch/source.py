@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 import msgspec
@@ -17,8 +17,6 @@ from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recording
     from planner.observe.telemetry.source import Telemetry

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from planner.engine.estimate.benchmark_point import predicted_figure
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.measurements.measurement import Measurement
-    from planner.workload.architecture import Architecture
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.ceilings.ceilings import Ceilings
+from planner.hardware.measurements.measurement import Measurement
+from planner.workload.architecture import Architecture
 
 KINDS = ("train", "train-lora", "prefill", "decode")
 LEAST_TOKENS = 512

@@ -6,21 +6,19 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
+from planner.engine.answers.figure import Figure
 from planner.engine.estimate.benchmark_point import predicted_figure
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.ceilings.ceilings import Ceilings
+from planner.hardware.measurements.measurement import Measurement
 from planner.reading import read_toml
 from planner.schema import read_struct
+from planner.workload.architecture import Architecture
 from planner.workload.published.spreads import published_spreads
-
-if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
-    from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.measurements.measurement import Measurement
-    from planner.workload.architecture import Architecture
 
 SHARE = 0.95
 """Nominal share of predicted figures inside: with ranges of 0.9, four of forty correct figures would lie outside."""

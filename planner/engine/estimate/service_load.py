@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from planner.engine.columns import Floats, LayoutColumns, Table, joined
+from planner.engine.columns import Floats, LayoutColumns, Rows, Table, full, joined
+from planner.engine.columns.fixed_point import fixed_point
 from planner.engine.columns.limits import most_sequences
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
@@ -26,8 +30,6 @@ from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import varies
 from planner.workload.traffic.lengths import drawn_outputs
 
-SETTLING_STEPS = 12
-"""Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
 """Simulated runs of a candidate, and requests in each; for the error of their percentiles see `planner.engine.evaluate.request_rate`."""
 MOST_SEQUENCES = 65536.0
@@ -45,15 +47,24 @@ def in_flight(candidates: Candidates) -> tuple[Candidates, Table]:
     most = np.minimum(np.minimum(_cached_sequences(table), most_sequences(table)), _in_all(candidates))
     rate = np.array([job.request_rate_per_s for job in candidates.jobs])[candidates.job_index] / candidates.layout.dp
     layout = replace(candidates.layout, sequences=np.minimum(candidates.layout.sequences, most))
-    if not rate.any():
-        return replace(candidates, layout=layout), replace(table, layout=layout)
-    sequences = np.where(rate > 0, 1.0, layout.sequences)
-    for _ in range(SETTLING_STEPS):
-        now = replace(table, layout=replace(layout, sequences=sequences))
-        seconds = serve_of(now, continuous=True).request_s.mean
-        sequences = np.where(rate > 0, np.clip(rate * seconds, 1.0, most), layout.sequences)
-    layout = replace(layout, sequences=sequences)
+    at_rate = np.flatnonzero(rate)
+    if at_rate.size:
+        given = replace(table, layout=layout)
+
+        def of_rows(rows: Rows) -> Callable[[Floats], Floats]:
+            numbers = at_rate[rows]
+            return partial(_arriving, given.take(numbers), rate[numbers], full(most, table.rows)[numbers])
+
+        sequences = full(layout.sequences, table.rows).copy()
+        sequences[at_rate] = np.minimum(fixed_point(of_rows, np.ones(at_rate.size)), full(most, table.rows)[at_rate])
+        layout = replace(layout, sequences=sequences)
     return replace(candidates, layout=layout), replace(table, layout=layout)
+
+
+def _arriving(table: Table, rate_per_s: Floats, most: Floats, sequences: Floats) -> Floats:
+    """Requests that arrive while one is served among `sequences`, at least one and at most `most`."""
+    now = replace(table, layout=replace(table.layout, sequences=sequences))
+    return np.clip(rate_per_s * serve_of(now, continuous=True).request_s.mean, 1.0, most)
 
 
 def _in_all(candidates: Candidates) -> Floats:

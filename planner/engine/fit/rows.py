@@ -16,8 +16,7 @@ from planner.engine.estimate.service_load import in_flight
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
 from planner.engine.fit.candidates import Candidate, Competition, Pool, rows_of
-from planner.engine.fit.load import lateness, steady_load
-from planner.engine.fit.longest import longest_context
+from planner.engine.fit.load import lateness, longest_context, steady_load
 from planner.engine.fit.ranking import precision_bits, verdict_of
 from planner.engine.fit.variants import is_load_open
 from planner.errors import UserError

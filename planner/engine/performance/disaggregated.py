@@ -21,13 +21,15 @@ up to a third too high at ρ = 0.3, a tenth at 0.85).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, LayoutColumns, Rows, Table
+from planner.engine.columns import Floats, LayoutColumns, RowRecord, Rows, Table, full
+from planner.engine.columns.fixed_point import fixed_point
 from planner.engine.job.job import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.performance.operators.communication import peer_bytes_per_s
@@ -40,13 +42,11 @@ from planner.workload.traffic.lengths import sigma_of
 
 SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
 """Percentiles as shares, and the standard deviations to each."""
-MOST_ITERATIONS, CONVERGED = 40, 1e-3
-"""Maximum number of iterations of Little's law, and the relative change below which it has converged."""
-KEEPS_UP = 0.98
-"""Share of the requests that decoding replicas have to answer to keep up: as close as Little's law converges."""
+KEEPS_UP = 1 - 1e-6
+"""Share of the requests that decoding replicas have to answer to keep up: all, apart from rounding."""
 
 
-class PoolDemand(msgspec.Struct, frozen=True):
+class PoolDemand(RowRecord, frozen=True):
     """Requests to the whole deployment, shape [rows]."""
 
     rate_per_s: Floats
@@ -128,13 +128,11 @@ def pool_times(t: Table, s: ServeColumns, demand: PoolDemand) -> tuple[ServeColu
         times.append((ttft, tpot, request))
     by_class = s.by_class | {"communication": s.by_class["communication"] + r.transfer_s}
 
-    def full(value: Floats) -> Floats:
-        return np.broadcast_to(value, (t.rows,))
-
-    ttft_s, tpot_s, request_s = (Latency(*map(full, figures)) for figures in zip(*times, strict=True))
-    serve = replace(s, ttft_s=ttft_s, tpot_s=tpot_s, request_s=request_s, requests_per_s=full(served / replicas), by_class=by_class)
-    none = np.zeros(t.rows)  # nothing was simulated
-    return serve, Queue(Latency(none, none, none, none), none, full(demand.rate_per_s), none, np.broadcast_to(late, (t.rows,)))
+    ttft_s, tpot_s, request_s = (Latency(*(full(figure, t.rows) for figure in figures)) for figures in zip(*times, strict=True))
+    rate_per_s, none = full(served / replicas, t.rows), np.zeros(t.rows)  # nothing was simulated
+    serve = replace(s, ttft_s=ttft_s, tpot_s=tpot_s, request_s=request_s, requests_per_s=rate_per_s, by_class=by_class)
+    queue = Queue(Latency(none, none, none, none), none, full(demand.rate_per_s, t.rows), none, np.broadcast_to(late, (t.rows,)))
+    return serve, queue
 
 
 def _queue_factor(demand: PoolDemand, prefill: Floats) -> Floats:
@@ -175,15 +173,22 @@ def steady_layout(t: Table, most: Floats, demand: PoolDemand) -> LayoutColumns:
     given = replace(t, layout=layout)
     split = best_split(layout.dp, rates_of(given, serve_of(given, continuous=True)))
     prefill = np.where(layout.prefill > 0, layout.prefill, split)
-    sequences = np.ones(t.rows)
-    for _ in range(MOST_ITERATIONS):
-        now = replace(t, layout=replace(layout, prefill=prefill, sequences=sequences))
-        r = rates_of(now, serve_of(now, continuous=True))
-        most_prompts = prefill * r.prompts_per_s
-        arriving = np.where(
-            demand.rate_per_s > 0, np.minimum(demand.rate_per_s, most_prompts), _closed_loop_prompts_per_s(demand, prefill, r)
-        )
-        before, sequences = sequences, np.clip(arriving * r.decode_s / (layout.dp - prefill), 1.0, most)
-        if np.all(np.abs(sequences - before) <= CONVERGED * before):
-            break
+    pools, at_most = replace(t, layout=replace(layout, prefill=prefill)), full(most, t.rows)
+
+    def of_rows(rows: Rows) -> Callable[[Floats], Floats]:
+        return partial(_decoded_at_once, pools.take(rows), at_most[rows], demand.take(rows))
+
+    sequences = np.minimum(fixed_point(of_rows, np.ones(t.rows)), at_most)
     return replace(layout, prefill=prefill, sequences=sequences)
+
+
+def _decoded_at_once(t: Table, most: Floats, demand: PoolDemand, sequences: Floats) -> Floats:
+    """Sequences that come to a decoding replica while it decodes one among `sequences`, at least one and at most `most`."""
+    layout = replace(t.layout, sequences=sequences)
+    r = rates_of(now := replace(t, layout=layout), serve_of(now, continuous=True))
+    arriving = np.where(
+        demand.rate_per_s > 0,
+        np.minimum(demand.rate_per_s, layout.prefill * r.prompts_per_s),
+        _closed_loop_prompts_per_s(demand, layout.prefill, r),
+    )
+    return np.clip(arriving * r.decode_s / (layout.dp - layout.prefill), 1.0, most)

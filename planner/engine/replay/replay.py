@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 
@@ -192,21 +191,20 @@ def _answer(
 
 
 def _hours(trace: Trace, times: Times, sent: Floats, needed: list[int | None], like: Latencies) -> list[ReplayHour]:
-    edges = trace.hour_edges()
     order = np.argsort(sent, kind="stable")
-    places = np.searchsorted(sent[order], edges)
+    places = np.searchsorted(sent[order], trace.hour_edges()).tolist()
     found = []
-    for number, (begin, end) in enumerate(zip(places[:-1].tolist(), places[1:].tolist(), strict=True)):
+    for number, ((begins_s, clock, covered_s), (begin, end)) in enumerate(
+        zip(trace.hours(), itertools.pairwise(places), strict=True)
+    ):
         own = order[begin:end]
-        covered = float(min(edges[number + 1], trace.seconds) - max(edges[number], 0.0))
-        clock = (trace.begins + dt.timedelta(seconds=float(edges[number]))).isoformat(timespec="minutes") if trace.begins else ""
         found.append(
             ReplayHour(
-                begins_s=float(edges[number]),
+                begins_s=begins_s,
                 clock=clock,
                 requests=own.size,
-                covered_s=covered,
-                rate_per_s=own.size / max(covered, 1.0),
+                covered_s=covered_s,
+                rate_per_s=own.size / max(covered_s, 1.0),
                 ttft_s=like.percentiles("ttft_s", times.ttft_s[own]),
                 tpot_s=like.percentiles("tpot_s", times.tpot_s[own]),
                 request_s=like.percentiles("request_s", times.request_s[own]),

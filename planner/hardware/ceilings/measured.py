@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.hardware.catalogue.gpu import DTYPES
-from planner.hardware.ceilings.ceilings import WEAK_SPREADS, Ceiling, TrainPoint, ceiling_from, replaces, undisturbed
+from planner.hardware.ceilings.ceilings import WEAK_SPREADS, Ceiling, Ceilings, TrainPoint, ceiling_from, replaces, undisturbed
 from planner.hardware.ceilings.products import fitted_knee, products_of, rate_of_products
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from planner.hardware.ceilings.ceilings import Ceilings
     from planner.hardware.measurements.measurement import Measurement
 
 COPY_READ_MOST = 1.5

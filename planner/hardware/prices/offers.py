@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from planner.durable import NotStoredError, WriteResult, refused, write_whole
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.numbers import Gpus, Name, Positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
-
-from planner.durable import NotStoredError, WriteResult, refused, write_whole
 from planner.reading import open_file
 
 Price = Positive | None

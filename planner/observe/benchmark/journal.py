@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bench.protocol import Message, decode
-from planner.durable import make_folder, sync_folder
+from planner.durable import WriteResult, make_folder, sync_folder
 from planner.errors import UserError
 from planner.hardware.measurements.line_file import DAMAGE, unreadable_text
 from planner.observe.benchmark.progress import RunProgress, lost_result
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from planner.durable import WriteResult
     from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
 

@@ -49,12 +49,10 @@ class AmdDevice:
         uuid, info = self._session.ask("amdsmi_get_gpu_device_uuid", self._handle), self._asked("amdsmi_get_gpu_asic_info")
         if not isinstance(uuid, str):
             return None
-        bus = self._session.ask("amdsmi_get_gpu_device_bdf", self._handle)
         return GpuFacts(
             uuid=uuid,
             index=self.index,
             nvml_name=str(info.get("market_name") or "unnamed GPU"),
-            pci_bus_id=bus if isinstance(bus, str) else None,
             memory_total_bytes=self._memory("amdsmi_get_gpu_memory_total"),
         )
 

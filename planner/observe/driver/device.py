@@ -53,14 +53,11 @@ class NvmlDevice:
         nvml, handle = self._nvml, self._handle
         uuid = nvml.call("nvmlDeviceGetUUID", handle)
         capability = self.ask("compute capability", "nvmlDeviceGetCudaComputeCapability")
-        pci = self.ask("PCI address", "nvmlDeviceGetPciInfo")
-        bus_id = pci.busId if pci is not None else None
         memory = self._query(counters.MEMORY)
         return GpuFacts(
             uuid=uuid,
             index=self.index,
             nvml_name=nvml.text("nvmlDeviceGetName", handle) or "unnamed GPU",
-            pci_bus_id=bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id,
             compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
             memory_total_bytes=memory.values.get("memory_total_bytes"),
         )

@@ -33,7 +33,6 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     memory_total_bytes: float | None
     """Total memory according to the driver; None on GPUs that share the system's memory."""
     compute_capability: str | None = None
-    pci_bus_id: str | None = None
     cuda_ordinal: int | None = None
     """N of 'cuda:N' under this process's environment; None: hidden, or not known."""
     mig_profiles: tuple[str, ...] | None = None

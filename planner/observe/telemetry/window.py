@@ -13,7 +13,7 @@ from planner.engine.advice.observation import Observed, ObservedSlice
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.machine import match_gpu
-from planner.observe.snapshot import NO_HOST, DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.snapshot import NO_HOST, DeviceSnapshot, HostSnapshot, Snapshot
 
 MEANS = {
     "sm_active": "sm_active_fraction",
@@ -171,7 +171,7 @@ def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
         return []
     found = []
     for last in readings[-1].mig:
-        own = [part for one in readings for part in one.mig if _same(part, last)]
+        own = [part for one in readings for part in one.mig if (part.uuid, part.gpu_instance) == (last.uuid, last.gpu_instance)]
         used = [part.memory_used_bytes for part in own if part.memory_used_bytes is not None]
         found.append(
             ObservedSlice(
@@ -184,10 +184,6 @@ def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
             )
         )
     return found
-
-
-def _same(one: MigSnapshot, other: MigSnapshot) -> bool:
-    return (one.uuid, one.gpu_instance) == (other.uuid, other.gpu_instance)
 
 
 def observe_fleet(fleet: Iterable[FleetGpu], gpus: GpuCatalogue) -> list[Observed]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.present.cells import Paragraph, Section, text_table
 from planner.units import UNKNOWN, bytes_text, digits, percent_text, quantity_text, si_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.engine.estimate.calibration_check import CalibrationCheck
     from planner.engine.estimate.proof import Proof
     from planner.hardware.measurements.measurement import Measurement, Run

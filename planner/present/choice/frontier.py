@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.engine.answers.figure import value_of
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.choice.ranked_by import FigureOf, ends, requested_latency
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, axis_around
 from planner.present.prices import provider_text
 from planner.units import SECONDS_PER_HOUR, digits, short_usd_text, usd_text
 from planner.workload.tasks import trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
 
 MOST_NAMED = 12
 """Maximum number of labelled rows of the frontier."""

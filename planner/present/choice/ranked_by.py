@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from planner.engine.answers.figure import value_of
-from planner.engine.answers.plan import PRICE_UNIT
+from planner.engine.answers.figure import Figure, value_of
+from planner.engine.answers.plan import PRICE_UNIT, Plan, PlanRow
 from planner.present.cells import Cell, Column
 from planner.present.plan import PlanColumn, percentile_of, throughput
 from planner.units import duration_text, percent_text
 from planner.workload.tasks import trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
-    from planner.engine.answers.plan import Plan, PlanRow
 
 FigureOf = Callable[["PlanRow"], "Figure | None"]
 PERCENTILES = ("p95", "p99", "p50")

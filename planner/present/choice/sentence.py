@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from planner.engine.answers.plan import SURE
+from planner.engine.answers.plan import SURE, Counts, Plan, PlanRow
 from planner.present.choice.levers import lever_text
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.names import device_name
 from planner.present.plan import percentile_of
 from planner.present.row_figures import LATENCIES, PERCENTILES
 from planner.units import SECONDS_PER_HOUR, change_text, counted, duration_text, percent_text, usd_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Counts, Plan, PlanRow
 
 ALIKE = 0.005
 """Relative difference below which two figures count as equal."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from planner.engine.answers.figure import value_of
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.choice.sentence import ALIKE, cost_text, count_and_device
 from planner.units import change_text, digits, duration_text
 from planner.workload.tasks import trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
 
 SMALLER = {"fp32": "bf16", "bf16": "fp8", "fp16": "fp8", "fp8": "int4", "int8": "int4"}
 """Format of weights -> the next smaller one."""

@@ -104,21 +104,18 @@ class ConfigKeys:
 
     def share(self, name: str, *, default: float, least: float = 0) -> float:
         """A number from `least` to below 1, like a dropout rate."""
-        value = self._given(name)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1:
-            self.reject(name, f"{shown(value)} is not accepted; it has to be a number from {least:g} to below 1.")
-            return default
-        return float(value)
+        return self._number(name, default, lambda value: least <= value < 1, f"from {least:g} to below 1")
 
     def factor(self, name: str, *, default: float) -> float:
         """A factor of a width; `default` for null and for a missing key."""
+        return self._number(name, default, lambda value: 0 < value <= LARGEST_FACTOR, f"above 0, at most {LARGEST_FACTOR}")
+
+    def _number(self, name: str, default: float, accepts: Callable[[float], bool], words: str) -> float:
         value = self._given(name)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACTOR:
-            self.reject(name, f"{shown(value)} is not accepted; it has to be a number above 0, at most {LARGEST_FACTOR}.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not accepts(value):
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a number {words}.")
             return default
         return float(value)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -110,24 +110,18 @@ def _rate(requests: int, seconds: float) -> float | None:
 
 
 def _hours(trace: Trace) -> list[TrafficHour]:
-    edges = trace.hour_edges().tolist()
-    places = np.searchsorted(trace.arrival_s, edges)
+    places = np.searchsorted(trace.arrival_s, trace.hour_edges()).tolist()
     found = []
-    for number, (begin, end) in enumerate(zip(places[:-1].tolist(), places[1:].tolist(), strict=True)):
-        covered = float(min(edges[number + 1], trace.seconds) - max(edges[number], 0.0))
-        count, inside = end - begin, slice(begin, end)
-        clock = ""
-        if trace.begins is not None:
-            clock = (trace.begins + dt.timedelta(seconds=edges[number])).isoformat(timespec="minutes")
+    for (begins_s, clock, covered_s), (begin, end) in zip(trace.hours(), pairwise(places), strict=True):
         found.append(
             TrafficHour(
-                begins_s=edges[number],
+                begins_s=begins_s,
                 clock=clock,
-                requests=count,
-                covered_s=covered,
-                rate_per_s=count / max(covered, 1.0),
-                input_tokens=_mean(trace.input_tokens[inside]),
-                output_tokens=_mean(trace.output_tokens[inside]),
+                requests=end - begin,
+                covered_s=covered_s,
+                rate_per_s=(end - begin) / max(covered_s, 1.0),
+                input_tokens=_mean(trace.input_tokens[begin:end]),
+                output_tokens=_mean(trace.output_tokens[begin:end]),
             )
         )
     return found
@@ -151,10 +145,8 @@ def _variation(trace: Trace, step_s: float) -> float | None:
     """Burstiness inside the hours, without changes over the day; hours are weighted by their requests."""
     if trace.requests < FEWEST:
         return None
-    edges = trace.hour_edges()
-    places = np.searchsorted(trace.arrival_s, edges)
     squares, weights = [], []
-    for begin, end in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
+    for begin, end in pairwise(np.searchsorted(trace.arrival_s, trace.hour_edges()).tolist()):
         own = trace.arrival_s[begin:end]
         if own.size >= FEWEST and own[-1] > own[0]:
             gap = (own[-1] - own[0]) / (own.size - 1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -81,6 +82,12 @@ class Trace(msgspec.Struct, frozen=True):
         count = int((into + self.seconds) // HOUR_S) + 1
         edges: Floats = np.arange(count + 1, dtype=np.float64) * HOUR_S - into
         return edges
+
+    def hours(self) -> Iterator[tuple[float, str, float]]:
+        """(begin in seconds since the first request, time of the clock where it is known, seconds that the trace covers) of each hour."""
+        for begins_s, ends_s in pairwise(self.hour_edges().tolist()):
+            clock = (self.begins + dt.timedelta(seconds=begins_s)).isoformat(timespec="minutes") if self.begins else ""
+            yield begins_s, clock, min(ends_s, self.seconds) - max(begins_s, 0.0)
 
 
 class TraceBuilder:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 from textual.content import Content
 
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot
 from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
@@ -17,9 +17,6 @@ from widgets.drawing.text import bar_text, labelled, shorten_end
 from widgets.panes.machine.axis import time_axis
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 from widgets.panes.machine.levels import HOTTEST_C, activities, held_back_by, share, shown_counters, slice_name, style_of
-
-if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot
 
 LABEL, RIGHT_LABEL = 14, 12
 LEFT, RIGHT = LABEL + len("139.8/139.8 GiB "), RIGHT_LABEL + len("1000/1000 W")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from textual.content import Content
 
+from planner.observe.snapshot import DeviceSnapshot
 from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text, used_text
 from widgets.drawing.text import shorten_end
 from widgets.panes.machine.axis import ages, scale_text
-from widgets.panes.machine.gpu import power_text
-from widgets.panes.machine.history import sparkline
+from widgets.panes.machine.gpu import Drawing, power_text
+from widgets.panes.machine.history import History, sparkline
 from widgets.panes.machine.levels import activities, held_back_by, history_values, share, style_of
-
-if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot
-    from widgets.panes.machine.gpu import Drawing
-    from widgets.panes.machine.history import History
 
 HEAD, SPARK, LEAST_SPARK, WIDE_SPARK = 10, 8, 3, 30
 """Cells of a GPU's number and its first figure, of a history for which figures give way, of one at least, and of one beside more figures."""

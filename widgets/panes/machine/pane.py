@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
@@ -13,6 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.observe.snapshot import DeviceSnapshot, Snapshot
 from planner.units import bytes_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
@@ -35,9 +35,6 @@ from widgets.panes.machine.history import SPANS_S, STEP_S, Cells, History, Marks
 from widgets.panes.machine.levels import activities, history_values
 from widgets.panes.machine.many import many_lines, strip
 from widgets.panes.machine.processes import ORDERS, process_lines
-
-if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot, Snapshot
 
 SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""

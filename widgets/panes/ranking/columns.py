@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.engine.answers.plan import SURE
+from planner.engine.answers.plan import SURE, Plan, PlanRow
 from planner.present import plan as present
 from planner.present.cells import Cell, Column
 from planner.present.choice.ranked_by import deciding_columns, ends, latency_of, ranked_by
@@ -15,9 +14,6 @@ from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, shorten_end, shorten_name, shorten_parts
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
 
 Piece = tuple[str, str]
 """Text and the name of its style."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
+from planner.present.choice.facets import Facets
 from planner.present.choice.levers import lever_text
 from planner.present.names import device_name, region_text
 from planner.present.plan import fit_text, rate_text, throughput
@@ -21,10 +22,6 @@ from widgets.drawing.text import shorten_clauses
 from widgets.drawing.text_field import TextField
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import OfferAnswer, Plan, PlanRow
-    from planner.present.choice.facets import Facets
 
 MOST_LEVERS = 5
 """Named below the table where nothing fits; enter shows all."""

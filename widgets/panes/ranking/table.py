@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from textual import events
@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.choice.facets import Facets
 from planner.present.choice.ranked_by import ranked_by
 from widgets.actions.action import bindings
@@ -24,9 +25,6 @@ from widgets.panes.ranking.columns import DrawnColumn, Fitted, columns_for, fit_
 from widgets.panes.ranking.grouping import Group, Key, Line, Order, group_of, in_order, lines_of, row_key
 from widgets.panes.ranking.painter import HEADER_ROWS, Painter
 from widgets.panes.ranking.sideways import Sideways
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
 
 BASIC_CELLS = 60
 """Cells for columns beside form and reason on the narrowest screen that has all three; a narrower one chooses no more of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,9 +13,10 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from planner.engine.answers.fit import Order
+from planner.engine.answers.fit import FitRow, Order
 from planner.engine.fit.variants import LLAMA_CPP
 from planner.engine.job.engines import usual_name
+from planner.present.cells import Section
 from planner.present.names import device_name
 from planner.workload.tasks import trains
 from widgets.base_app import BaseApp
@@ -23,10 +24,6 @@ from widgets.drawing.sections import Block, section_blocks
 from widgets.drawing.symbols import ASCII
 from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 from widgets.screens.overlay import GAP
-
-if TYPE_CHECKING:
-    from planner.engine.answers.fit import FitRow
-    from planner.present.cells import Section
 
 MOST_ROWS = 1000
 TASKS = ("serve", "generate", "prefill", "train", "finetune")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
@@ -11,15 +11,13 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from planner.errors import Problem, UserError
+from planner.present.cells import Section
 from planner.present.guide import AMOUNTS, LIMITS, MODEL, MONTHS, TASK, Question
 from widgets.base_app import BaseApp
 from widgets.drawing.text_field import TextField
 from widgets.panes.workload.values import get, number_text, parse_number
 from widgets.screens.decisions.turning import TurningScreen
 from widgets.screens.overlay import SCROLLS
-
-if TYPE_CHECKING:
-    from planner.present.cells import Section
 
 SUPPLY = (
     "own", "owning", "capex_usd", "price_usd_per_gpu_h", "market", "providers", "kinds", "regions", "countries", "certifications",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.time import Latency, UnderLoad
+from planner.present.cells import Section
 from planner.present.choice.latency_by_load import LATENCY_WORDS
 from planner.present.choice.sentence import count_and_device
 from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import PlanRow
-    from planner.engine.answers.time import Latency, UnderLoad
-    from planner.present.cells import Section
 
 LATENCIES: Mapping[str, Latency | None] = {"latency asked for": None, **{words: name for name, words in LATENCY_WORDS.items()}}
 TURNS = (Turn("l", "other latencies", tuple(LATENCIES)),)

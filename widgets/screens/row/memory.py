@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.present.cells import Cell, ends_text
 from planner.present.choice.levers import lever_text
@@ -24,9 +24,6 @@ from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style, labelled, side_by_side, styled_lines
 from widgets.panes.memory import memory_facts
 from widgets.screens.overlay import TextOverlay
-
-if TYPE_CHECKING:
-    from planner.engine.answers.memory import MemoryBytes
 
 INDENT, SIZE, SHARE = 3, 11, 6
 """Cells of the left columns."""

@@ -116,10 +116,6 @@ def score_bytes(t: Table) -> Floats:
     return np.where(t.engine.fused_elementwise > 0, fused, SCORE_BYTES)
 
 
-def _kv_heads(t: Table) -> Floats:
-    return np.where(t.model.latent_rank > 0, 1.0, np.maximum(t.model.kv_heads, 1))
-
-
 def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once per pass."""
     m, (_, window, chosen) = t.model, _reached(t, context)
@@ -223,7 +219,7 @@ def attention_time(t: Table, rows: Floats, context: Floats, new: Floats) -> Atte
     flop = (attention_flop(t, columns) + 2 * hidden) / m.layers
     flop_s = flop / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
     flop_s = flop_s + wide_heads_s(t, context, new) / m.layers / s.tp * rows
-    heads = _kv_heads(t)
+    heads = np.where(t.model.latent_rank > 0, 1.0, np.maximum(t.model.kv_heads, 1))
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where(new <= 1, _step_reads(t), 1.0)

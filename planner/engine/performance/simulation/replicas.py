@@ -5,12 +5,13 @@ Symbols: B requests in flight · o output tokens, or rounds with a draft · λ r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, RowRecord, Rows, joined
+from planner.engine.columns.fixed_point import fixed_point
 from planner.engine.performance.prefill_decode.passes import mean_if_any
 from planner.engine.performance.prefill_decode.speculative_decoding import rounds_of, tokens_per_round
 from planner.engine.performance.simulation.batching_rules import BatchingRules
@@ -22,8 +23,6 @@ from planner.engine.performance.simulation.traffic import traffic_of
 
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 3000, 600_000
 """Limits of what is simulated together: enough to spread the cost of a step, few enough to be similar and to stay in the processor's caches."""
-SETTLING_STEPS, SETTLED_ROWS = 40, 0.7
-"""Maximum number of steps towards the requests in flight, and the share of rows still changing at which the others are dropped."""
 LEAST_SLOPE = 0.1
 """Smallest value of f'·B/f in `request_times`: closer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
@@ -84,23 +83,13 @@ class _RequestTime(RowRecord, frozen=True):
         return self.outputs * step + in_flight * prompt
 
     def in_flight(self, time: IterationTime) -> tuple[Floats, Flags]:
-        """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits.
+        """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits."""
 
-        Rows that have converged to the last bit are left out of the further steps.
-        """
-        in_flight, going, these = np.ones(self.most.size), np.arange(self.most.size), self
-        after = in_flight
-        for _ in range(SETTLING_STEPS):
-            before = after
-            after = np.minimum(these.rate_per_s * these.seconds(time, before), these.most)
-            moves = after != before
-            moving = np.count_nonzero(moves)
-            if not moving:
-                break
-            if moving <= SETTLED_ROWS * going.size:
-                in_flight[going] = after
-                going, these, after = going[moves], these.take(moves), after[moves]
-        in_flight[going] = after
+        def of_rows(rows: Rows) -> Callable[[Floats], Floats]:
+            these = self.take(rows)
+            return lambda in_flight: np.minimum(these.rate_per_s * these.seconds(time, in_flight), these.most)
+
+        in_flight = np.minimum(fixed_point(of_rows, np.ones(self.most.size)), self.most)
         return in_flight, in_flight < FULL * self.most
 
 

@@ -1,4 +1,4 @@
-"""Families of 2025 and 2026 with experts in most layers: MiniMax M2, GLM 4.5 to 5, Kimi K2, DeepSeek V3.2, A.X K2, Llama 4."""
+"""Families of 2025 and 2026 with experts in most layers: GLM 4.5 to 5, Kimi K2, DeepSeek V3.2, A.X K2, Llama 4."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from planner.workload.huggingface.families.compressed import hyper_connections
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, latent, latent_sizes, line_sizes, projected, routed, windowed
 from planner.workload.sublayers import AttendsTo, AttentionGroup, Sublayer, gated_mlp, projected_attention
-
-
-@family("minimax_m2", Block(joined_rotary=True))
-def minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
-    """q/k norms over the whole projection; experts in every layer, with corrections of the router."""
-    sizes = line_sizes(keys)
-    norm = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]
-    experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
-    return sizes | experts | {"attention_norm": norm}
 
 
 @family("glm4_moe", Block(wide_router=True, joined_rotary=True))

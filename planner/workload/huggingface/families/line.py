@@ -25,6 +25,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tied: bool = False
     head_dim: int | None = None
     kv_heads: int | None = None
+    whole: bool = False
+    """True if the heads have to divide the width where the config has no `head_dim`."""
     norms: int = 2
     norm_vectors: int = 1
     """Vectors of a norm: 0 without weights, 2 with a bias."""
@@ -86,7 +88,7 @@ def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:
             latent_sizes(keys, tied=facts.tied)
             if facts.latent
             else line_sizes(
-                keys, head_dim=facts.head_dim, ffn=keys.size(own), tied=facts.tied, kv_heads=facts.kv_heads, whole=False
+                keys, head_dim=facts.head_dim, ffn=keys.size(own), tied=facts.tied, kv_heads=facts.kv_heads, whole=facts.whole
             )
         )
         sizes |= {

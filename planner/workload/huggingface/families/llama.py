@@ -18,13 +18,6 @@ def llama(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biases}
 
 
-@family("mistral")
-def mistral(keys: ConfigKeys) -> dict[str, Any]:
-    """A window in every layer, where the config gives one: 0.1 has it, later ones have null."""
-    sizes = line_sizes(keys, kv_heads=8)
-    return windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
-
-
 @family("mixtral")
 def mixtral(keys: ConfigKeys) -> dict[str, Any]:
     """Experts in every layer."""
@@ -139,13 +132,6 @@ def gemma3(keys: ConfigKeys) -> dict[str, Any]:
 def _gemma(keys: ConfigKeys, *, heads: int | None = None, vocabulary: int | None = None) -> dict[str, Any]:
     sizes = line_sizes(keys, tied=True, heads=heads, kv_heads=4, head_dim=256, vocabulary=vocabulary, biased=True)
     return sizes | {"norms": 4}
-
-
-@family("olmo2", Block(wide_norms=True, branch_norms=True, plain_input=True))
-def olmo2(keys: ConfigKeys) -> dict[str, Any]:
-    """q/k norms over the whole projection."""
-    sizes = line_sizes(keys, biased=True)
-    return sizes | {"attention_norm": (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]}
 
 
 @family(
