@@ -187,11 +187,15 @@ class PlannerApp(BaseApp):
         if not self.ready:
             return
         if self.form.faults:
-            self.content.show_problems(())
-            self.main.query_one(AnswerLine).refuse("not planned: a field is invalid")
+            self._tell_faults()
         else:
             self.ask_for_plan(event.workload)
         self.refresh_headline()
+
+    def _tell_faults(self) -> None:
+        """Say that a field is invalid, and that the rows answer the workload before."""
+        self.content.show_problems(())
+        self.main.query_one(AnswerLine).refuse("not planned: a field is invalid")
 
     def on_form_wanted(self, event: Form.Wanted) -> None:
         """Open the preset, or plan the model, chosen in the form."""
@@ -217,6 +221,8 @@ class PlannerApp(BaseApp):
         with self.batch_update():
             self.content.show_plan(event.plan, event.basis)
             show_answer(self)
+            if self.form.faults:  # typed while it was planned
+                self._tell_faults()
             show_chips(self)
             if self.benchmark is not None:
                 self.benchmark.compare(event.plan)

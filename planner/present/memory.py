@@ -77,6 +77,11 @@ def left_text(memory: MemoryBytes) -> str:
     return f"{bytes_text(abs(memory.left))} {LEFT if memory.left >= 0 else SHORT}"
 
 
+def has_replicas(row: PlanRow) -> bool:
+    """True if the model is there more than once, so that numbers of sequences are those of several GPUs."""
+    return row.answer.layout is not None and row.answer.layout.dp > 1
+
+
 def memory_heading(row: PlanRow) -> str:
     """Heading such as 'H200 SXM, fullest of 4 · 79.1 of 139.8 GiB · 36.6 GiB left'."""
     memory = row.answer.memory_bytes

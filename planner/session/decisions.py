@@ -14,9 +14,8 @@ from planner.session.session import Session as Planning
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.engine.advice.observation import Observed
-    from planner.engine.answers.fit import Fit
+    from planner.engine.answers.fit import Fit, Order
     from planner.engine.answers.plan import Plan, PlanRow
-    from planner.engine.fit.ranking import Order
     from planner.engine.money import Costs
     from planner.engine.procurement.guide import Answers, Guide
     from planner.engine.procurement.paying import Terms

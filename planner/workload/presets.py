@@ -101,7 +101,8 @@ class PresetShelf:
         if near and near[0] in models and not holding:
             self._refuse_model(near[0], f"is not a known preset; {near[0]!r} is a model", given)
         near = holding or nearest_names(given, self.names())
-        raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.", near))
+        how = "" if near else " `gpu-planner presets` lists them."
+        raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.{how}", near))
 
     def _is_known(self, name: str) -> bool:
         return self._models is not None and self._models.is_known(name)

@@ -7,12 +7,13 @@ import pytest
 from engine_sample import session
 from tui_sample import sample_plan
 
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import Plan
 from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.chosen import preset_values
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
-from planner.present.choice.sentence import answer_sentence, choice_text, doubt
+from planner.present.choice.sentence import answer_sentence, choice_text, doubt, replicas_words
 from planner.present.choice.trial import Alternative, Effect, Trial, alternatives, difference, effect_of
 from planner.workload.presets import read_workload
 
@@ -55,6 +56,31 @@ def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
     assert told.within(50) == ("Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month",)
 
 
+def test_the_number_of_replicas_is_told_with_the_limits_that_it_keeps() -> None:
+    """For a solution under a rate; clients that wait for their answers need no number of replicas."""
+    plan = planned(targets={"p95_request_s": 5.0, "p99_ttft_s": 2.0})
+    row = plan.rows[0]
+    limit = "to keep p95 of the whole request within 5.00 s (here 3.90 s)"
+    assert replicas_words(row, plan.task) == f"2 replicas, as many as the load needs {limit}"
+    assert row.answer.layout is not None
+    layout = msgspec.structs.replace(row.answer.layout, tp=2, ep=8, dp=8)
+    shared = msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout))
+    assert replicas_words(shared, plan.task) == f"2 groups of 4 replicas that share experts, as many as the load needs {limit}"
+    open_task = {key: value for key, value in plan.task.items() if key != "targets"}
+    assert replicas_words(row, open_task) == "2 replicas, as many as the load needs"
+    assert not replicas_words(row, {key: value for key, value in plan.task.items() if key != "request_rate_per_s"})
+    assert not replicas_words(msgspec.structs.replace(row, rank=None), plan.task)
+
+
+def test_a_job_is_held_against_its_deadline_with_failures() -> None:
+    """As the verdict does; the row said 419 of 120 days beside a reason of 435."""
+    plan = planned(task="train", targets={"deadline_h": 2880.0})
+    first = msgspec.structs.replace(plan.rows[0], job_h=Figure.exact(2400.0), job_usd=Figure.exact(1e6), probability_meets=0.96)
+    late = msgspec.structs.replace(first, expected_job_h=Figure.exact(2500.0))
+    for row, told in ((first, "100 d of 120 d (96 % sure)"), (late, "104 d of 120 d with failures (96 % sure)")):
+        assert told in answer_sentence(msgspec.structs.replace(plan, rows=[row])).text
+
+
 def test_the_answer_says_where_an_offer_is_spot_and_more_is_paid_than_works() -> None:
     first = planned().rows[0]
     assert first.offer is not None
@@ -81,6 +107,17 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     assert "sure:" not in answer_sentence(nobody).text
     assert doubt(nobody) == "chance that 1 fits and meets every target: 61 %; no row is over 90 % sure"
     assert doubt(without_solutions(plan)) == ""
+
+
+def test_a_chance_that_reads_as_sure_has_no_surer_row_beside_it() -> None:
+    """'90 % sure · over 90 % sure: another' stood there for 89.7 %."""
+    plan = planned()
+    for chance, names in ((0.897, False), (0.894, True)):
+        first = msgspec.structs.replace(plan.rows[0], probability_meets=chance)
+        second = msgspec.structs.replace(plan.rows[1], probability_meets=0.96)
+        rows = msgspec.structs.replace(plan, rows=[first, second, *plan.rows[2:]])
+        assert ("over 90 % sure" in answer_sentence(rows).text) is names
+        assert bool(doubt(rows)) is names
 
 
 def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -> None:

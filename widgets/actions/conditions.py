@@ -32,6 +32,12 @@ def a_row(app: BaseApp) -> str | None:
     return "No row is highlighted." if app.table.highlighted is None else None
 
 
+def elsewhere(app: BaseApp) -> str | None:
+    """The highlighted row is not this machine, which is ranked without rent as it is."""
+    row = app.table.highlighted
+    return "This machine is ranked without rent already." if row and row.here else None
+
+
 def known_memory(app: BaseApp) -> str | None:
     """The memory of the highlighted row was worked out."""
     row = app.table.highlighted

@@ -20,7 +20,11 @@ def use_filter(app: BaseApp, text: str) -> None:
     if app.facets.changes != before.changes:
         app.ask_for_plan(app.form.workload)
     elif app.plan is not None and not app.rows_outdated:
+        line = app.main.query_one(AnswerLine)
+        problem = line.problem
         show_answer(app)
+        if problem:
+            line.refuse(problem)
     show_chips(app)
 
 

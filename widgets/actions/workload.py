@@ -14,7 +14,7 @@ ACTIONS = Actions()
 
 @ACTIONS.key("find", "colon", "find", need.a_workload, key_text=":", rank=4)
 def find(app: BaseApp) -> None:
-    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, a field of the form, or key=value."""
+    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, i own a 4090, a command, a field of the form, or key=value."""
     from widgets.omnibox.box_actions import open_box
 
     open_box(app)
@@ -73,6 +73,25 @@ def open_named(app: BaseApp, name: str | None) -> None:
     """Open the preset of this name; None: none was chosen."""
     if name is not None:
         app.run_worker(open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
+
+
+def _is_owned(app: BaseApp) -> str | None:
+    row = app.table.highlighted if app.panes is not None else None
+    return "not my own" if row is not None and row.owned is not None and not row.owned.bought else None
+
+
+@ACTIONS.key("mine", "I", "I own these", need.a_plan, need.a_row, need.elsewhere, label_now=_is_owned)
+async def mine(app: BaseApp) -> None:
+    """Plan with as many of the highlighted GPU as your own, without rent; on such a row again: no longer."""
+    from widgets.panes.workload.machines import machine, part_of
+
+    row, kept = app.table.highlighted, list(app.form.workload.get("own") or [])
+    if row is None:
+        return
+    others = [one for one in kept if app.facet_names.gpus.get(part_of(one), part_of(one)) != row.gpu]
+    layout = row.answer.layout
+    new = [] if _is_owned(app) else [machine(row.gpu, layout.gpus_per_node, layout.nodes) if layout else machine(row.gpu, 1)]
+    await app.form.change({"own": [*others, *new] or None})
 
 
 @ACTIONS.key("undo", "u", "undo", need.a_plan, need.a_change, rank=10)

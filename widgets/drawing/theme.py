@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -150,15 +151,24 @@ _ANSI = tuple(
 """Textual's, with frames and bars in colours that are not the terminal's ground, quiet text that can be read on it, and an accent that is
 not the colour of the answer."""
 
-_BORROWED = (
-    "nord",
-    "gruvbox",
-    "catppuccin-mocha",
-    "tokyo-night",
-    "rose-pine",
-    "solarized-light",
-    "catppuccin-latte",
-)
+_BORROWED: Mapping[str, Mapping[str, Any]] = {
+    "nord": {"accent": "#b793b0", "error": "#d08d94"},
+    "gruvbox": {"error": "#fb5b48"},
+    "catppuccin-mocha": {},
+    "tokyo-night": {},
+    "rose-pine": {"secondary": "#3c8fb0"},
+    "solarized-light": {
+        "primary": "#1f72ac",
+        "secondary": "#207a74",
+        "accent": "#5f64bf",
+        "success": "#677700",
+        "warning": "#c24815",
+        "error": "#d52825",
+    },
+    "catppuccin-latte": {"secondary": "#b64931", "accent": "#b74402", "success": "#317a21", "warning": "#976114"},
+}
+"""Textual's themes, with those of their colours lighter or darker in which text had a contrast below 4.5 on their ground, the least of WCAG 2
+(https://www.w3.org/TR/WCAG22/#contrast-minimum, 2024-12-12)."""
 
 NAMES: tuple[str, ...] = (*(theme.name for theme in _OWN), *_BORROWED, *(theme.name for theme in _ANSI))
 """Themes of the picker, our own first."""
@@ -179,8 +189,9 @@ def require(name: str | None) -> None:
 
 
 def register(app: App[None]) -> None:
-    """Make our own themes known to the app."""
-    for theme in (*_OWN, *_ANSI):
+    """Make our own themes known to the app, and Textual's in our colours."""
+    legible = (replace(BUILTIN_THEMES[name], **colours) for name, colours in _BORROWED.items() if colours)
+    for theme in (*_OWN, *_ANSI, *legible):
         app.register_theme(theme)
 
 

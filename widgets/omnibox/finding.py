@@ -16,6 +16,7 @@ from planner.workload.huggingface.hub import is_hub_id
 from planner.workload.models import is_path
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload.field import Field
+from widgets.panes.workload.machines import machine, machines_text
 
 Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting", "field"]
 EXACT, BEGINS, HAS_PARTS = 1e6, 1e3, 500.0
@@ -43,8 +44,10 @@ BEFORE_KEY = re.compile(r"\s+(?=[\w.]+=)")
 NUMBER = r"\d+(?:\.\d+)?"
 GENERATION = r"(?<![\d.])((?!0\d)\d{1,2}(?:\.\d+)?)(?![\d.]|[bmktx])"
 """First number of a model's name that is no size ('70b', '8x7b') and no date ('08-2024', '2410')."""
-MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
-"""A number of GPUs, and the beginning of their name."""
+MACHINES = re.compile(
+    r"(?:(?P<owned>(?:i |we )?(?:own|have) )(?:an? |one )?)?(?:(?P<count>[1-9]\d{0,2})(?:\s*[x×*]\s*|\s+))?(?P<name>.+)"
+)
+"""A number of GPUs and the beginning of their name, perhaps as people say what they own: 'i own a 4090'."""
 
 ALSO: Mapping[str, str] = {
     "weight_dtype": "quantization precision",
@@ -60,6 +63,8 @@ ALSO: Mapping[str, str] = {
     "targets.p95_tpot_s": "latency sla slo itl",
     "targets.budget_usd": "cost money dollars",
     "max_gpus": "number count",
+    "own": "mine have machines hardware",
+    "capex_usd": "buy purchase money dollars",
     "market": "rent",
     "providers": "clouds",
     "max_num_seqs": "batch",
@@ -140,12 +145,15 @@ def _as_typed(typed: str) -> list[Suggestion]:
 
 
 def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Suggestion]:
-    """As many GPUs as were typed before the beginning of their name."""
-    if typed := MACHINES.fullmatch(wanted):
-        for suggestion in suggestions:
-            words = f" {suggestion.value.casefold()}"
-            if suggestion.kind == "gpu" and f" {typed[2]}" in words:
-                yield Suggestion("machines", f"{typed[1]} × {suggestion.value}", "what they can run")
+    """As many GPUs as were typed before the beginning of their name: to own, and what they can run."""
+    typed = MACHINES.fullmatch(wanted)
+    if typed is None or not (typed["owned"] or typed["count"]):
+        return
+    count = int(typed["count"] or 1)
+    named = [one.value for one in suggestions if one.kind == "gpu" and f" {typed['name']}" in f" {one.value.casefold()}"]
+    owned = [Suggestion("setting", f"own={machines_text([machine(name, count)])}", "counts as your own: no rent") for name in named]
+    run = [Suggestion("machines", f"{count} × {name}", "what they can run") for name in named]
+    yield from [*owned, *run] if typed["owned"] else [*run, *owned]
 
 
 def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
@@ -153,7 +161,7 @@ def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
     first, _, after = wanted.partition(" ")
     before, _, last = wanted.rpartition(" ")
     amounts = {name.strip(): amount for name, amount in ((after, first), (before, last)) if amount[:1].isdigit()}
-    fields = [field for field in fields if not field.picked and field.kind != "names"]
+    fields = [field for field in fields if not field.picked and field.kind not in {"names", "machines"}]
     named = [(one, amounts[name]) for one in fields for name in _names(one) if name in amounts]
     counted = [(one, amounts[one.unit.casefold()]) for one in fields if one.unit.casefold() in amounts]
     return [Suggestion("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]

@@ -38,7 +38,8 @@ class AnswerLine(Static):
         self._symbols = symbols
         self._sentence: Sentence | None = None
         self._trial: Trial | None = None
-        self._problem = ""
+        self.problem = ""
+        """What is wrong with the workload in the form, which cannot be planned; '' for nothing."""
         self._planning = True
         self._notice: Timer | None = None
 
@@ -51,18 +52,18 @@ class AnswerLine(Static):
         """Answer of a plan, among the rows that a filter `keeps`; `trial`: what was changed for it, and the difference that made."""
         from planner.present.choice.sentence import answer_sentence
 
-        self._sentence, self._trial, self._problem = answer_sentence(plan, keeps), trial, ""
+        self._sentence, self._trial, self.problem = answer_sentence(plan, keeps), trial, ""
         self._answered()
 
     def refuse(self, problem: str) -> None:
         """Keep the last answer, dim, behind what is wrong with the workload."""
-        self._problem = problem
+        self.problem = problem
         self._answered()
 
     @property
     def is_of_before(self) -> bool:
         """True if the answer is not to the workload in the form, which cannot be planned."""
-        return bool(self._problem)
+        return bool(self.problem)
 
     def on_resize(self) -> None:
         """Fit to the new width."""
@@ -83,7 +84,7 @@ class AnswerLine(Static):
         if not room:
             return
         planning = f"{PLANNING} {self._symbols.ellipsis}" if self._planning else ""
-        if self._problem:
+        if self.problem:
             drawn = self._refused(room)
         elif self._sentence is not None:
             drawn = self._answer(self._sentence, room - len(planning) - 2 if planning else room)
@@ -94,7 +95,7 @@ class AnswerLine(Static):
 
     def _refused(self, room: int) -> Content:
         """Problem, and the last answer where there is room."""
-        problem = shorten_end(self._problem, room, self._symbols.ellipsis)
+        problem = shorten_end(self.problem, room, self._symbols.ellipsis)
         left = room - len(problem) - 3
         rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""
         return Content.assemble((problem, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.present.memory import memory_heading
+from planner.present.memory import has_replicas, memory_heading
 from planner.units import count_text, counted
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -77,7 +77,9 @@ def memory_facts(row: PlanRow) -> list[str]:
     answer = row.answer
     facts = []
     if answer.max_concurrency is not None:
-        facts.append(f"{counted(answer.max_concurrency, 'sequence')} at once fit{'s' * (answer.max_concurrency == 1)}")
+        fit = f"fit{'s' * (answer.max_concurrency == 1)}"
+        where = f"{fit} over all replicas" if has_replicas(row) else f"at once {fit}"
+        facts.append(f"{counted(answer.max_concurrency, 'sequence')} {where}")
     if answer.max_context is not None:
         facts.append(f"longest context {answer.max_context:,} tokens")
     if answer.parameters is not None:

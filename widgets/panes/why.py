@@ -13,7 +13,7 @@ from textual.geometry import Size
 from planner.engine.answers.plan import SOLUTIONS, Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.present.choice.levers import lever_text
-from planner.present.choice.sentence import cost_text, count_and_device
+from planner.present.choice.sentence import cost_text, count_and_device, job_time
 from planner.present.names import VERDICT_WORDS, region_text
 from planner.present.plan import memory_share
 from planner.present.prices import owned_words
@@ -154,10 +154,10 @@ class WhyView(VerticalScroll, can_focus=False):
 
     def _times(self, row: PlanRow, plan: Plan) -> Iterator[tuple[str, str]]:
         targets = plan.task.get("targets", {})
-        if row.job_h is not None:
+        if (job := job_time(row)) is not None:
             deadline = targets.get("deadline_h")
             limit = duration_text(deadline * SECONDS_PER_HOUR) if deadline else ""
-            yield "takes", of_limit(duration_text(row.job_h.value * SECONDS_PER_HOUR), limit)
+            yield "takes", of_limit(duration_text(job[0]), limit) + job[1]
         for name, word in LATENCIES.items():
             latency = getattr(row.answer, f"{name}_s")
             figure = latency.p95 if latency is not None else None

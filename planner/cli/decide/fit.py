@@ -15,7 +15,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, basis_option, json_option, own_option, pass_invocation, settings_option
 from planner.cli.plan.options import name_sources, parse_settings
 from planner.cli.terminal.streams import say, write_json
-from planner.engine.fit.ranking import Order
+from planner.engine.answers.fit import Order
 from planner.errors import Problem, UserError, nearest_names
 from planner.workload.changes import with_settings
 from planner.workload.hardware.owned import Own
@@ -44,7 +44,8 @@ SPEED_HINT = "--least-speed 20 asks for faster answers to each user, --least-spe
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
     "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="Sort by the largest "
-    "model in the best precision, the most tokens per second, the most users, or the longest context.",
+    "model in the best precision; or by the most tokens per second, the most users or the longest context, models at least half as large as "
+    "the largest first: small models are always faster.",
 )  # fmt: skip
 @click.option(
     "--least-speed",

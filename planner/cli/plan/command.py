@@ -131,6 +131,8 @@ def plan(
 
         found = _detailed(found, workload, details, each=form == "json")
     first = found.best
+    if first is None and (unanswered := [f"--{name}" for name, asked in (("load", load), ("money", money)) if asked]):
+        say(f"note: nothing fits, so there is no row for {' and '.join(unanswered)}")
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
     doubts = ""

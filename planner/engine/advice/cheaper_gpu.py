@@ -13,7 +13,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
-from planner.units import bytes_text, si_text
+from planner.units import bytes_text, percent_text, si_text
 from planner.workload.tasks import Request, Workload
 
 SM_ROOM = 0.85
@@ -99,7 +99,8 @@ def cheaper_by_needs(
             checks.append(f"{si_text(need.bytes_per_s, 'B/s')} of the {si_text(figures.bandwidth_bytes_per_s, 'B/s')} it reaches")
         if need.matrix_flop_per_s:
             checks.append(f"{si_text(need.matrix_flop_per_s, 'FLOP/s')} of the {si_text(figures.flop_per_s, 'FLOP/s')} it reaches")
-        found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="needs", checks=checks + caveats(gpu)))
+        margin = [f"each {percent_text(MARGIN - 1)} more than was used"] if checks else []
+        found.append(Candidate(gpu=gpu.name, quote=quote, checked_by="needs", checks=[*checks, *margin, *caveats(gpu)]))
     return sorted(found, key=lambda one: (one.quote.usd_per_h, one.gpu))
 
 

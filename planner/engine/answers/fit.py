@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.plan import Verdict
+
+Order = Literal["size", "speed", "users", "context"]
+"""Ranking of solutions: parameters and then the precision; or, among models of similar size, tokens/s, sequences at once or the longest context."""
 
 
 class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +68,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Workload without its model, as given."""
     each_tokens_per_s: float | None = None
     """Tokens a second that each user of a service gets at least, where neither a load nor a limit of latency was given."""
+    order: Order = "size"
     rows: list[FitRow]
     counts: FitCounts
     left_out: list[str] = []

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 import planner
-from planner.engine.answers.fit import Fit, FitCounts, FitRow
+from planner.engine.answers.fit import Fit, FitCounts, FitRow, Order
 from planner.engine.fit.candidates import Pool
-from planner.engine.fit.ranking import Order, ranked
+from planner.engine.fit.ranking import ranked
 from planner.engine.fit.rows import rows_of_kind, unsupported
 from planner.engine.fit.variants import is_load_open
 from planner.engine.performance.operators.chip import FindChip
@@ -62,6 +62,7 @@ def fit_models(
         gpus=gpus,
         task=dict(given or {"task": base.task}),
         each_tokens_per_s=each_tokens_per_s if told else None,
+        order=order,
         rows=ranked(rows, order),
         counts=FitCounts(
             models=len(catalogue),

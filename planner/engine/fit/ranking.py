@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import msgspec
 
 from planner.engine.answers.answer import Answer
-from planner.engine.answers.fit import FitRow
+from planner.engine.answers.fit import FitRow, Order
 from planner.engine.answers.plan import SOLUTIONS, Verdict
 from planner.units import digits, duration_text, percent_text
 from planner.workload.tasks import Request
 from planner.workload.weights import FORMATS
 
-Order = Literal["size", "speed", "users", "context"]
-"""Ranking of solutions: parameters and then the precision, tokens/s, sequences at once, or the longest context."""
+LARGE = 0.5
+"""Minimum parameters of models of similar size, as a share of the largest: otherwise the smallest model would always be the fastest."""
 FULL = 0.75
 """Share of the bits of a class from which on a format belongs to it: 6-bit formats to 8 bits."""
 KEEPS_UP = 0.99
@@ -51,12 +52,36 @@ def chance_text(chance: float) -> str:
 
 
 def ranked(rows: Sequence[FitRow], order: Order) -> list[FitRow]:
-    """Solutions first, in the wanted order and numbered; then rows that miss a target, and then the rest, the nearest first."""
-    by = _ORDERS[order]
+    """Solutions first, in the wanted order and numbered; then rows that miss a target, and then the rest, the nearest first.
+
+    Except by size, models at least half as large as the largest that fits come first, then those at least half as large as these, and so on.
+    """
+    measure, largest = _ORDERS[order], max(map(parameters, _solutions(rows)), default=0)
+
+    def by(row: FitRow) -> tuple[float, ...]:
+        return measure(row) if order == "size" else (_halvings(parameters(row), largest), *measure(row))
+
     in_order = sorted(rows, key=lambda row: (_VERDICTS.index(row.verdict), _short(row), *by(row), row.model))
     return [
         msgspec.structs.replace(row, rank=place) if row.verdict in SOLUTIONS else row for place, row in enumerate(in_order, start=1)
     ]
+
+
+def _solutions(rows: Sequence[FitRow]) -> list[FitRow]:
+    """Rows that surely fit; without one, those that may."""
+    return [row for row in rows if row.verdict == "fits"] or [row for row in rows if row.verdict in SOLUTIONS]
+
+
+def _halvings(size: int, largest: int) -> float:
+    """Class of a model's size: 0 from `LARGE` of the largest on, 1 from `LARGE` of that on."""
+    if not size:
+        return math.inf
+    return max(0, math.ceil(math.log(size / largest, LARGE)) - 1) if size < largest else 0
+
+
+def parameters(row: FitRow) -> int:
+    """Total parameters of the model; 0: unknown."""
+    return row.answer.parameters.total if row.answer.parameters else 0
 
 
 def _short(row: FitRow) -> float:
@@ -72,8 +97,7 @@ def precision_bits(weight_dtype: str) -> int:
 
 
 def _size(row: FitRow) -> tuple[float, ...]:
-    total = row.answer.parameters.total if row.answer.parameters else 0
-    return -total, -precision_bits(row.weight_dtype), -_speed(row)
+    return -parameters(row), -precision_bits(row.weight_dtype), -_speed(row)
 
 
 def _speed(row: FitRow) -> float:

@@ -127,7 +127,8 @@ def chosen_plan(answers: Answers, plan: Plan, spot: Plan | None) -> Choice:
         than = f" than {_paid_words(row)}" if row is not None and row_words(row) != row_words(other) else ""
         kept = "keep checkpoints" if trains(answers.task) else "keep what is done"
         return Choice(spot, [f"on spot it costs {percent_text(saved)} less{than}, and it may be interrupted: {kept}"])
-    return Choice(plan, [f"spot would save {percent_text(max(0.0, saved))}: not worth interruptions"])
+    less = f"would save {percent_text(saved)}" if saved > 0 else "costs no less"
+    return Choice(plan, [f"spot {less}: not worth interruptions"])
 
 
 def share_in_use(answers: Answers, row: PlanRow | None) -> float:

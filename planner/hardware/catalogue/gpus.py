@@ -65,7 +65,11 @@ class GpuCatalogue:
                     Problem("", "gpu", f"{name!r} is a number and a GPU: give {part!r}, and {number} as the number of GPUs.")
                 )
             near = self.nearest(name)
-            how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."
+            how = (
+                ""
+                if near
+                else " `gpu-planner gpus` lists those of the catalogue, which are GPUs and Gaudi; files in the gpus folder of the configuration add others."
+            )
             raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.{how}", near))
         return found
 

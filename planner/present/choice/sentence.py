@@ -11,7 +11,9 @@ from planner.engine.answers.plan import SURE, Counts, Plan, PlanRow
 from planner.present.choice.levers import lever_text
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.names import device_name
-from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
+from planner.present.plan import percentile_of
+from planner.present.row_figures import LATENCIES, PERCENTILES
+from planner.units import SECONDS_PER_HOUR, change_text, counted, duration_text, percent_text, usd_text
 
 ALIKE = 0.005
 """Relative difference below which two figures count as equal."""
@@ -69,7 +71,7 @@ def doubt(plan: Plan) -> str:
     Empty if the first row is sure, or its probability is not known.
     """
     first, chance = plan.best, plan.best.probability_meets if plan.best else None
-    if first is None or chance is None or chance >= SURE:
+    if first is None or chance is None or _is_sure(chance):
         return ""
     surer = _surer([row for row in plan.rows if row.rank])
     instead = f"; {OVER}: {_compared(surer, first, plan)}" if surer else f"; no row is {OVER}"
@@ -107,6 +109,11 @@ def cost_text(row: PlanRow) -> str:
     return f"{usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else "price unknown"
 
 
+def _is_sure(chance: float) -> bool:
+    """True if no surer row is named beside one of this probability, as it reads: 89.7 % is shown as 90 %."""
+    return round(chance, 2) >= SURE
+
+
 def sure_text(row: PlanRow) -> str:
     """Probability that a row fits and meets every target; empty if it is not known."""
     return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
@@ -120,13 +127,38 @@ def sure_words(row: PlanRow) -> str:
     return f"{sure_text(row)} to fit ({fits}) and to meet every target, by the ranges of its figures"
 
 
+def job_time(row: PlanRow) -> tuple[float, str] | None:
+    """(seconds, words) of a job: with failures, as a deadline counts them, where they are worth mention; None if it does not end."""
+    if row.expected_job_h is not None:
+        return row.expected_job_h.value * SECONDS_PER_HOUR, " with failures"
+    return (row.job_h.value * SECONDS_PER_HOUR, "") if row.job_h is not None else None
+
+
+def replicas_words(row: PlanRow, task: Mapping[str, Any]) -> str:
+    """Reason for the number of replicas of a solution: the load, and the limits of latency that it meets; empty for a load without a rate."""
+    layout, targets = row.answer.layout, task.get("targets", {})
+    if not row.rank or layout is None or not any(task.get(key) for key in ("request_rate_per_s", "daily_users")):
+        return ""
+    limits = [
+        f"{percentile} of the {label} within {duration_text(targets[key])} (here {duration_text(figure.value)})"
+        for label, name in LATENCIES
+        for percentile in PERCENTILES
+        if targets.get(key := f"{percentile}_{name}_s") and (figure := percentile_of(row, name, percentile)) is not None
+    ]
+    kept = f" to keep {' and '.join(limits)}" if limits else ""
+    shared = max(1, layout.ep // layout.tp)
+    groups = layout.dp // shared
+    number = counted(groups, "replica") if shared == 1 else f"{counted(groups, 'group')} of {shared} replicas that share experts"
+    return f"{number}, as many as the load needs{kept}"
+
+
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     """Latency or hours of a row with the target and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
-    if row.job_h is not None:
+    if (job := job_time(row)) is not None:
         deadline = targets.get("deadline_h")
         limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
-        time = f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+        time = f"{duration_text(job[0])}{limit}{job[1]}"
     elif (latency := latency_of(task)) is not None and (figure := latency.figure(row)) is not None:
         limit = f" of {duration_text(latency.limit_s)}" if latency.limit_s else ""
         time = f"{latency.title} {duration_text(figure.value)}{limit}"
@@ -139,8 +171,8 @@ def _surer(solutions: Sequence[PlanRow]) -> PlanRow | None:
     chance = solutions[0].probability_meets
     return (
         None
-        if chance is None or chance >= SURE
-        else next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
+        if chance is None or _is_sure(chance)
+        else next((row for row in solutions if _is_sure(row.probability_meets or 0.0)), None)
     )
 
 

@@ -6,21 +6,15 @@ from collections.abc import Callable, Sequence
 
 from planner.engine.answers.fit import Fit, FitRow
 from planner.engine.answers.plan import Verdict
-from planner.engine.fit.ranking import chance_text
+from planner.engine.fit.ranking import LARGE, chance_text, parameters
 from planner.present.cells import Fact
 from planner.present.plan import rate_text, throughput
 from planner.units import bytes_text, count_text
 
 LOADS = ("concurrency", "request_rate_per_s", "daily_users")
 """Keys that state the load of a service."""
-LARGE = 0.5
-"""Minimum parameters of compared models, as a share of the largest; without it, the smallest model would always be the fastest."""
 AMONG_LARGE = "The other bests are of the models at least half as large as the largest."
-
-
-def parameters(row: FitRow) -> int:
-    """Total parameters of the model; 0: unknown."""
-    return row.answer.parameters.total if row.answer.parameters else 0
+LARGE_FIRST = "Models at least half as large as the largest come first, then those at least half as large as these, and so on."
 
 
 def best_facts(found: Fit) -> list[Fact]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.engine.answers.fit import Fit, FitRow
+from planner.engine.fit.ranking import parameters
 from planner.present.cells import Cell, Column, Facts, Paragraph, Part, Section, Table, basis_legend, range_cell
 from planner.present.command_line import spelled
-from planner.present.fit.best import AMONG_LARGE, best_facts, parameters
+from planner.present.fit.best import AMONG_LARGE, LARGE_FIRST, best_facts
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, count_text, number_text, percent_text
@@ -43,7 +44,7 @@ def fit_sections(found: Fit, rows: Sequence[FitRow], total: int, hints: Sequence
         return [Section(heading, parts)]
     legend = basis_legend(rate for row in rows if (rate := throughput(row.answer)))
     meaning = HELD if found.task.get("task") == "serve" else ""
-    among = AMONG_LARGE if found.counts.models_that_fit > 1 else ""
+    among = (AMONG_LARGE if found.order == "size" else LARGE_FIRST) if found.counts.models_that_fit > 1 else ""
     below = [Paragraph(text, "faint") for text in (legend, meaning, among, left_out_text(found), *hints) if text]
     return [Section(heading, parts), Section("", [fit_table(found, rows), *below])]
 

@@ -86,7 +86,7 @@ def read_published(
     ]
     if not paths:
         text = f"has no CSV file{f' with {only!r} in its name' if only else ''}."
-        raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is no folder."))
+        raise UserError(Problem(str(folder), "", text if kind_of(folder) == stat.S_IFDIR else "is not a folder."))
     given = read_names(folder / "models_extra.json") | read_names(folder / "models.json")
     configs = {model_key(name): config for name, config in given.items()}
     rules, labels = read_rules(folder), read_names(folder / "gpus_extra.json")

@@ -30,8 +30,8 @@ REFUSED = {
     "m:Snowflake/snowflake-arctic-instruct": "is not in the catalogue",
     "m:Salesforce/codegen-16B-mono": "is not in the catalogue",
     "g:Jetson Thor": "is not a known GPU. Did you mean 'Jetson AGX Orin 64GB'?",
-    "g:TPU v5e": "GPUs and Gaudi are known",
-    "g:CMP 170HX": "GPUs and Gaudi are known",
+    "g:TPU v5e": "which are GPUs and Gaudi",
+    "g:CMP 170HX": "which are GPUs and Gaudi",
     "e:ktransformers": "computes experts on the host's processors",
 }
 UPLOADS = {

@@ -98,6 +98,8 @@ def test_training_bound_by_arithmetic_stays_and_is_committed(session: Session) -
     assert set(kinds(one)) <= {"cheaper", "spot"}, "as fast a GPU for less, if there is one, or the same one on other terms"
     spot = action(one, "spot")
     assert dollars(spot) == pytest.approx((cheapest(session, H100) - cheapest(session, H100, "spot_usd_per_h")) * 730)
+    cheaper = next(found for found in one.actions if found.kind == "cheaper")
+    assert "each 10 % more than was used" in cheaper.checks, "70.3 GiB here, where 63.9 are in use"
     kept = sized(session, seen, usd_per_h=0.5)
     assert [found.kind for found in kept.actions] == ["stay"]
 

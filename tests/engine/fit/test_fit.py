@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from planner.engine.answers.answer import Answer
-from planner.engine.answers.fit import Fit, FitRow
-from planner.engine.fit.ranking import Order, precision_bits
+from planner.engine.answers.fit import Fit, FitRow, Order
+from planner.engine.fit.ranking import LARGE, parameters, precision_bits
 from planner.errors import UserError
-from planner.present.fit.best import LARGE, best_facts, parameters
+from planner.present.fit.best import best_facts
 from planner.session import Session
 from planner.workload.tasks import Request
 
@@ -114,6 +114,7 @@ def test_the_context_fits_and_a_longer_one_does_not() -> None:
 
 
 def test_rows_come_by_the_order_asked_for_and_solutions_are_numbered() -> None:
+    """Except by size, of models that are as large, to the half, as the largest that surely fits, then a half of that, and so on."""
     measures: dict[str, Callable[[Any], Any]] = {
         "size": lambda row: (row.answer.parameters.total, precision_bits(row.weight_dtype)),
         "speed": lambda row: row.answer.output_tokens_per_s.value,
@@ -125,8 +126,12 @@ def test_rows_come_by_the_order_asked_for_and_solutions_are_numbered() -> None:
         solutions = [row for row in rows if row.rank]
         assert [row.rank for row in rows if row.rank] == list(range(1, len(solutions) + 1))
         for verdict in ("fits", "may-not-fit"):
-            measured = [measure(row) for row in solutions if row.verdict == verdict]
-            assert measured == sorted(measured, reverse=True), order
+            listed = [row for row in solutions if row.verdict == verdict]
+            largest = max(parameters(row) for row in solutions if row.verdict == "fits")
+            halvings = [next(n for n in range(40) if parameters(row) >= largest * LARGE ** (n + 1)) for row in listed]
+            measured = [measure(row) for row in listed]
+            expected = sorted(zip(halvings, measured, strict=True), key=lambda pair: (pair[0], -pair[1])) if order != "size" else []
+            assert measured == ([value for _, value in expected] or sorted(measured, reverse=True)), order
 
 
 def test_a_limit_of_latency_lowers_the_users_until_it_is_kept() -> None:
@@ -174,7 +179,7 @@ def test_the_whole_catalogue_is_answered_in_seconds() -> None:
     ("order", "label", "measure"),
     [("users", "most users", lambda row: row.at_once), ("speed", "most tokens/s", lambda row: row.answer.tokens_per_s.value)],
 )
-def test_the_first_large_model_of_an_order_is_the_best_that_is_named(
+def test_the_first_model_of_an_order_is_the_best_that_is_named(
     order: Order, label: str, measure: Callable[[FitRow], float]
 ) -> None:
     """Models of studies, which nobody serves, are in neither, unless they are asked for."""
@@ -184,8 +189,11 @@ def test_the_first_large_model_of_an_order_is_the_best_that_is_named(
     largest = max(map(parameters, sure))
     assert facts["largest model"] in {row.model for row in sure if parameters(row) == largest}
     large = [row for row in sure if parameters(row) >= LARGE * largest]
-    assert facts[label] == large[0].model != found.rows[0].model
-    assert measure(large[0]) == max(map(measure, large))
+    assert facts[label] == found.rows[0].model
+    assert found.rows[0] in large
+    assert measure(found.rows[0]) == max(map(measure, large))
+    smaller = [row for row in sure if parameters(row) < LARGE * largest]
+    assert max(map(measure, smaller)) > measure(found.rows[0]), "small models are faster, and follow"
     assert not any(row.model.startswith("qwen3-study-") for row in found.rows)
     assert session().fit({**SMALL, "model": "qwen3-study-w256"}, "RTX 3090").rows
 

@@ -7,7 +7,7 @@ import pytest
 
 from planner.engine.advice.observation import Observed
 from planner.engine.answers.plan import SURE
-from planner.engine.procurement.guide import Answers, Guide
+from planner.engine.procurement.guide import Answers, Guide, chosen_plan
 from planner.session import Session
 from planner.units import bytes_text
 from planner.workload.hardware.owned import Own
@@ -95,6 +95,12 @@ def test_spot_is_taken_where_it_saves_a_tenth_and_the_work_may_stop(session: Ses
     if free.guide.row.offer is not None and free.guide.row.offer.market == "spot":
         assert free.guide.row.job_usd.value <= 0.9 * fixed.guide.row.job_usd.value
         assert any("checkpoints" in reason for step in free.guide.steps for reason in step.reasons)
+
+
+def test_spot_that_is_no_cheaper_saves_nothing(session: Session) -> None:
+    """It said 'spot would save 0 %'."""
+    plan = session.plan(session.workload(TRAINING.fields()), levers=False)
+    assert chosen_plan(TRAINING, plan, plan).reasons == ["spot costs no less: not worth interruptions"]
 
 
 def test_what_was_watched_goes_before_what_is_worked_out(session: Session) -> None:

@@ -8,12 +8,15 @@ import pytest
 from msgspec.structs import replace
 from rich.style import Style
 from textual.content import Content
+from textual.widgets import Input
 from tui_sample import sample_options, settle
 
 from planner.engine.answers.time import class_words
 from planner.present.choice.trial import Trial
 from planner.units import change_text
+from widgets.actions.narrowing import use_filter
 from widgets.app import PlannerApp
+from widgets.background.planning import PlanReady
 from widgets.drawing.styles import ThemeStyles
 from widgets.omnibox.finding import find
 from widgets.panes.answer import AnswerLine
@@ -127,6 +130,24 @@ async def test_titles_of_panes_end_with_a_whole_part(tmp_path: Path) -> None:
         await pilot.press("z")
         await settle(pilot)
         assert "  5 BENCHMARK" in str(app.main.query_one(Tabs).content), "as wide apart as there is room, though it was hidden"
+
+
+async def test_what_is_wrong_stays_on_top_while_rows_are_narrowed_and_when_an_earlier_plan_arrives(tmp_path: Path) -> None:
+    """The answer to the workload before stood there as if it were one to the form."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        line = app.main.query_one(AnswerLine)
+        app.form.query_one("#field-input-tokens", Input).value = "many"
+        await settle(pilot)
+        assert drawn(line).plain.startswith("not planned: a field is invalid")
+        use_filter(app, "h100")
+        assert drawn(line).plain.startswith("not planned: a field is invalid")
+        assert app.plan is not None
+        app.post_message(PlanReady(app.plan, app.form.workload, app.basis, ()))
+        await settle(pilot)
+        assert drawn(line).plain.startswith("not planned: a field is invalid")
+        assert app.table._stale
 
 
 @pytest.mark.parametrize("ground", ["transparent", "ansi_default"])

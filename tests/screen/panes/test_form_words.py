@@ -12,7 +12,7 @@ from widgets.app import PlannerApp
 from widgets.panes.workload.field_line import EDITOR, GAP, LABEL, UNIT, FieldLine, cells_behind
 from widgets.panes.workload.fields import FIELDS
 
-NARROWEST = 76
+NARROWEST = 75
 """Cells of the form on 80 columns."""
 
 

@@ -117,6 +117,9 @@ async def test_what_gpus_can_train_is_planned_with_its_task_and_recipe(tmp_path:
         assert "task finetune" in text
         assert "for each user" not in text
         assert "tok/s" not in str(app.screen.query_one("#box").border_title)
+        assert str(app.screen.query_one("#box").border_subtitle).startswith("b by · t task · p precisions · enter plans"), (
+            "no speed"
+        )
         await pilot.press("enter")
         await settle(pilot)
         workload = app.form.workload

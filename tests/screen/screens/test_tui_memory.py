@@ -44,7 +44,7 @@ async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tupl
             "left 4.2 GiB of what is usable",
         ):
             assert words in text
-        assert "412 sequences at once fit" in text
+        assert "412 sequences fit over all replicas" in text, "not on the GPU whose memory this is"
         bar = app.screen.query_one(MemoryBar)
         assert bar.memory == row.answer.memory_bytes
         no_line_is_wider_than_the_screen(app)

@@ -10,8 +10,9 @@ from planner.numbers import written_number
 from planner.workload import tasks
 from planner.workload.changes import ABSENT, with_one_load, with_settings
 from widgets.drawing.text import shorten_middle
+from widgets.panes.workload.machines import machines_text, parse_machines, with_details
 
-Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices"]
+Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices", "machines"]
 """Value of a field."""
 
 AUTO = ""
@@ -41,6 +42,8 @@ def turned_to(workload: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
     """A copy with `value` at a dotted key; None takes the key out, and a table left empty with it. A load replaces one given in another way."""
+    if dotted == "own" and value:
+        value = with_details(value, get(workload, "own") or [])
     changed = with_settings(workload, {dotted: ABSENT if value is None else value})
     table, _, _ = dotted.rpartition(".")
     if value is None and table and (not get(changed, table) or dotted == "lora.rank"):
@@ -61,6 +64,8 @@ def parse(kind: Kind, text: str) -> Any:
         return [name for part in text.split(",") if (name := part.strip())] or None
     if kind == "prices" and (" " in text or "=" in text):
         return _parse_prices(text)
+    if kind == "machines":
+        return parse_machines(text)
     if kind == "lengths":
         return _parse_lengths(text)
     if kind == "crowd" and text.casefold() == "max":
@@ -150,6 +155,8 @@ def show(kind: Kind, value: Any) -> str:
         return YES if value else NO
     if kind == "names":
         return ", ".join(map(str, value))
+    if kind == "machines":
+        return machines_text(value)
     if kind == "prices" and isinstance(value, Mapping):
         return ", ".join(f"{name} {number_text(price)}" for name, price in value.items())
     if kind == "lengths" and isinstance(value, Mapping):

@@ -13,8 +13,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from planner.engine.answers.fit import FitRow
-from planner.engine.fit.ranking import Order
+from planner.engine.answers.fit import FitRow, Order
 from planner.engine.fit.variants import LLAMA_CPP
 from planner.engine.job.engines import usual_name
 from planner.present.cells import Section

@@ -87,8 +87,9 @@ class TurningScreen(TextOverlay):
         self.run_worker(self._ask(), group="ask", exclusive=True, exit_on_error=False)
 
     def _tell_keys(self, *more: str) -> None:
-        keys = [f"{turn.key} {turn.label}" for turn in self.TURNS]
-        self.entitle(" · ".join([self.subject, *self.chosen.values(), *more]), " · ".join([*keys, self.KEYS]))
+        chosen = self.chosen
+        keys = [f"{turn.key} {turn.label}" for turn in self.TURNS if turn.label in chosen]
+        self.entitle(" · ".join([self.subject, *chosen.values(), *more]), " · ".join([*keys, self.KEYS]))
 
     async def _ask(self) -> None:
         try:

@@ -133,7 +133,8 @@ def _components(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int
             yield _heading(component, memory, symbols, width)
             for item in items:
                 name, size = (item.name, bytes_text(item.bytes)) if len(items) > 1 else (_unsaid(item), "")
-                worked_out, source = (text.replace(" · ", f" {symbols.times} ") for text in (f"= {item.formula}", item.source))
+                formula = f"= {item.formula}" if item.formula != size else ""
+                worked_out, source = (text.replace(" · ", f" {symbols.times} ") for text in (formula, item.source))
                 yield from _item(name, size, width, worked_out, source)
             yield Content("")
 

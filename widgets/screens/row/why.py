@@ -14,9 +14,9 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, ends_text, figure_text, spread_text
-from planner.present.choice.sentence import count_and_device, sure_words
+from planner.present.choice.sentence import count_and_device, replicas_words, sure_words
 from planner.present.lines.folding import folded
-from planner.present.memory import left_text
+from planner.present.memory import has_replicas, left_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
 from planner.present.prices import owned_words
@@ -179,11 +179,13 @@ def _heading(text: str, aside: str = "") -> Content:
 
 
 def _verdict(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
+    """Place, reason, certainty, and the number of replicas and nodes."""
     place = rank_text(row, plan) if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
-    yield from (Content.styled(line, "$quiet") for line in folded(sure_words(row), page.width) if line)
+    for words in (replicas_words(row, plan.task), sure_words(row)):
+        yield from (Content.styled(line, "$quiet") for line in folded(words, page.width) if line)
     if row.answer.reason and row.answer.reason not in row.why:
         yield Content(row.answer.reason)
     layout = row.answer.layout
@@ -218,7 +220,8 @@ def memory_lines(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content
     part = f"{percent_text(memory.usable_share)} of it; " if memory.usable_share < 1 else ""
     yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
     if row.answer.max_concurrency is not None:
-        yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
+        where = "over all replicas" if has_replicas(row) else "in the KV cache"
+        yield from page.line("at once", f"{row.answer.max_concurrency:,}", f"sequences fit {where}")
     if row.answer.max_context is not None:
         yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
 
