@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from each_case import each_case
 
 from planner.engine.procurement.portfolio.local_search import choices, local_search
 from planner.engine.procurement.portfolio.portfolio import ON_SHARES
@@ -37,7 +38,7 @@ def _fewest_gpus(sizes: Sequence[int]) -> int:
     return next(whole + count for count in itertools.count() if fits(small, (PARTS,) * count))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_shares_fit_wherever_their_sum_does(seed: int) -> None:
     """A half, a quarter and an eighth divide each other, so that no room is lost between them."""
     chance = random.Random(seed)  # noqa: S311  # the same cases every time
