@@ -184,6 +184,7 @@ SMALL = {
 }
 
 
+@pytest.mark.thorough  # five seconds; a stand-in for the interpreter is run below, and the tracer is compared with families
 @pytest.mark.torch
 @pytest.mark.process
 def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(tmp_path: Path) -> None:
