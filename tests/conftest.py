@@ -68,11 +68,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files that load PyTorch where its tests are left out."""
+    """Leave out the files that load PyTorch where its tests are left out, and all that do not name it where nothing else is tried."""
     wanted = config.option.markexpr
-    if collection_path.suffix != ".py" or not (wanted.startswith("not") and "torch" in wanted):
+    if collection_path.suffix != ".py" or "torch" not in wanted:
         return None
-    return loads_torch(collection_path) or None
+    if wanted.startswith("not"):
+        return loads_torch(collection_path) or None
+    return (wanted.startswith("torch_inside and") and "torch" not in collection_path.read_text(encoding="utf-8")) or None
 
 
 @cache
