@@ -252,6 +252,7 @@ def test_points_that_are_left_out_are_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.measuring
 @pytest.mark.usefixtures("torch_here")
 def test_a_device_that_is_not_there_is_an_answer(tmp_path: Path) -> None:
     said, done = run_worker(tmp_path, "--device", "cuda:99")

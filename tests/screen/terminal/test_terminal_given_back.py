@@ -140,12 +140,12 @@ def assert_given_back_after(signals: Sequence[str], phase: str, copies: Copies, 
             one.close()
 
 
-def test_a_signal_while_it_leaves_gives_the_terminal_back(copies: Copies, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times_s", [(0.0, 0.02), pytest.param((0.02, 0.0), marks=pytest.mark.thorough)])
+def test_a_signal_while_it_leaves_gives_the_terminal_back(copies: Copies, tmp_path: Path, times_s: tuple[float, float]) -> None:
     """It comes before the end, and is its code, or after it."""
     cases = {
         (name, late): Copy(copies, tmp_path / f"{name}{late}", columns=80, rows=24)
-        for name in ("TERM", "HUP", "INT", "QUIT")
-        for late in (0.0, 0.02)
+        for name, late in zip(("TERM", "HUP", "INT", "QUIT"), 2 * times_s, strict=True)
     }
     every = list(cases.values())
     wait(every, lambda one: PAINTED in one.written)
