@@ -236,6 +236,7 @@ def test_a_service_is_priced_by_the_month_and_a_job_whole(run_planner: RunPlanne
     assert float(first["job_usd"]) == pytest.approx(float(first["job_h"]) * float(first["usd_per_h"]))
 
 
+@pytest.mark.sweep
 def test_what_does_not_fit_has_no_speed(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "H100 SXM5 80GB", "--set", "max_gpus=8", "--markdown")
     assert done.returncode == 1
@@ -257,6 +258,7 @@ def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
     assert again.returncode in {0, 1}, (commands[0], again.stderr)
 
 
+@pytest.mark.sweep
 def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "llama-3.1-405b-pretrain", "--gpu", "H100 SXM5 80GB", "--set", "max_gpus=8")
     assert "gpu-planner plan llama-3.1-405b-pretrain --gpu 'H100 SXM5 80GB' --set" in done.stdout
