@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # processes that the tests run in: two more than there are processors, as they wait for programs and terminals half of the time
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# and those that wait for nothing: each process more would read all tests again
+COMPUTING ?= $(shell getconf _NPROCESSORS_ONLN)
 # the tests start hundreds of processes: without compiled modules they take twice as long
 unexport PYTHONDONTWRITEBYTECODE
 RUNTIME := $(VENV)/.runtime-installed
@@ -51,7 +53,7 @@ tests-with-torch: $(DEVELOPMENT) check
 	"$(BIN)/pytest" -q -m "torch_inside and not (measuring or thorough)"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, server or PyTorch, and no sweep over many cases
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or thorough or torch or measuring)"
+	"$(BIN)/pytest" -q -n $(COMPUTING) -m "not (process or pty or screen or server or sweep or thorough or torch or measuring)"
 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)

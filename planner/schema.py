@@ -52,11 +52,16 @@ def with_numbers(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[s
     return {name: _as_number(fields[name].type, value, name) if name in fields else value for name, value in given.items()}
 
 
-def _may_write_numbers(value: object) -> bool:
-    """False if no text in `value` can be a number: all begin with a letter, as in most presets. The fields of a kind are slow to find."""
-    if isinstance(value, Mapping):
-        return any(map(_may_write_numbers, value.values()))
-    return isinstance(value, str) and not value.strip()[:1].isalpha()
+def _may_write_numbers(given: Mapping[str, Any]) -> bool:
+    """False if no text in `given` can be a number: all begin with a letter, as in most presets. The fields of a kind are slow to find."""
+    waiting: list[Any] = [given]  # tables may be nested too deeply for a recursion
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting.extend(value.values())
+        elif isinstance(value, str) and not value.strip()[:1].isalpha():
+            return True
+    return False
 
 
 def _as_number(kind: Any, value: Any, key: str) -> Any:

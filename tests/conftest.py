@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from repository import ROOT, RunPlanner
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
 
 TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+TERMINAL |= {"HF_HUB_OFFLINE": "1"}
+XDG_FOLDERS = (("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache"), ("XDG_DATA_HOME", "data"))
 NEEDS = {
     "planner_process": ("process",),
     "library": ("process",),
@@ -54,8 +57,8 @@ MEASURING_FILES = frozenset(
 """Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
 STARTS = ((subprocess.Popen, "__init__"), *((os, name) for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")))
 """Ways to start a process."""
-HOMES = count()
-"""Numbers of the homes of tests; pytest's own numbers are found by listing all folders there are, for every test again."""
+FOLDERS = count()
+"""Numbers of the folders of tests; pytest's own numbers are found by listing all folders there are, for every test again."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
 
 
@@ -65,11 +68,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files that load PyTorch where its tests are left out."""
+    """Leave out the files that load PyTorch where its tests are left out, and all that do not name it where nothing else is tried."""
     wanted = config.option.markexpr
-    if collection_path.suffix != ".py" or not (wanted.startswith("not") and "torch" in wanted):
+    if collection_path.suffix != ".py" or "torch" not in wanted:
         return None
-    return loads_torch(collection_path) or None
+    if wanted.startswith("not"):
+        return loads_torch(collection_path) or None
+    return (wanted.startswith("torch_inside and") and "torch" not in collection_path.read_text(encoding="utf-8")) or None
 
 
 @cache
@@ -178,25 +183,35 @@ def _marked(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not started or request.node.get_closest_marker("process"), f"{started[0]}: mark this test with @pytest.mark.process"
 
 
+@pytest.fixture(scope="session")
+def _same_terminal() -> Iterator[None]:
+    """The terminal and the switches of all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in [*INHERITED_SWITCHES, *(name for name in os.environ if name.startswith("TEXTUAL"))]:
+            patch.delenv(variable, raising=False)
+        for variable, value in TERMINAL.items():
+            patch.setenv(variable, value)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def isolated(_same_terminal: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of this test alone: the developer's presets, measurements and terminal never decide a test."""
-    home = tmp_path_factory.getbasetemp() / f"home-{next(HOMES)}"
+    home = tmp_path_factory.getbasetemp() / f"home-{next(FOLDERS)}"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for variable, folder in (
-        ("XDG_CONFIG_HOME", "config"),
-        ("XDG_STATE_HOME", "state"),
-        ("XDG_CACHE_HOME", "cache"),
-        ("XDG_DATA_HOME", "data"),
-    ):
-        monkeypatch.setenv(variable, str(home / folder))
-    for variable in [*INHERITED_SWITCHES, *(name for name in os.environ if name.startswith("TEXTUAL"))]:
-        monkeypatch.delenv(variable, raising=False)
-    for variable, value in TERMINAL.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for variable, folder in XDG_FOLDERS:
+        monkeypatch.setenv(variable, f"{home}/{folder}")
     return home
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this test alone, named after it."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(FOLDERS)}"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(autouse=True)

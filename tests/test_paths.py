@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import platformdirs
 import pytest
+from each_case import each_case
 
 from planner import paths
 
@@ -20,8 +22,7 @@ def _named(kind: str, usual: str) -> Path:
         return Path(paths.HOMELESS) / usual / "gpu-planner"
 
 
-@pytest.mark.parametrize("home", HOMES)
-@pytest.mark.parametrize("given", GIVEN)
+@each_case("home, given", product(HOMES, GIVEN))
 def test_folders_are_where_platformdirs_says(monkeypatch: pytest.MonkeyPatch, home: str | None, given: str | None) -> None:
     for name, value in (("HOME", home), ("XDG_CONFIG_HOME", given), ("XDG_STATE_HOME", given)):
         if value is None:

@@ -7,6 +7,7 @@ import shlex
 
 import click
 import pytest
+from each_case import each_case
 from repository import ROOT
 from samples import PAGES, SAMPLE, with_samples
 
@@ -44,7 +45,7 @@ def planner_commands() -> list[str]:
     return sorted(set(commands))
 
 
-@pytest.mark.parametrize("command", planner_commands())
+@each_case("command", planner_commands())
 def test_every_command_shown_parses(command: str) -> None:
     from planner.cli.root import root
 

@@ -12,6 +12,7 @@ from types import FrameType
 
 import pytest
 import tomli
+from each_case import each_case
 from repository import ROOT
 
 from planner.session import Session
@@ -53,7 +54,7 @@ STEPS = (
 """Rooms on the way of `input_tokens`, from the lowest floor to the highest. Rooms of one step may call each other back and forth."""
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each_case("name", MODULES)
 def test_every_room_named_exists(name: str) -> None:
     assert find_spec(name) is not None
 
@@ -71,7 +72,7 @@ def test_the_picture_has_the_floors_of_the_contracts(container: str) -> None:
     assert [sorted(next(taken, "") for _ in floor) for floor in floors] == floors
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 def test_every_path_named_exists(path: str) -> None:
     assert (ROOT / path).exists()
 

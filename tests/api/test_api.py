@@ -90,6 +90,7 @@ def test_a_library_that_is_not_there_is_named(asked: Planner, monkeypatch: pytes
         asked.memory("llama-3.1-8b-lora", "L4").to_polars()
 
 
+@pytest.mark.sweep
 def test_a_notebook_gets_a_table_and_nothing_that_runs(asked: Planner) -> None:
     plan = asked.plan("llama-3.1-8b-lora", {"title": "<script>alert(1)</script>", "max_gpus": 1}, gpus=["L4"])
     shown = plan._repr_html_()

@@ -25,6 +25,7 @@ from bench.points import UnsupportedError  # noqa: E402  # as above
 BENCH = Path(protocol.__file__).parent
 
 
+@pytest.mark.measuring
 @pytest.mark.process
 def test_ranks_that_cannot_start_say_why() -> None:
     here = dataclasses.replace(bench_here(), device=dataclasses.replace(H100, torch_name="cuda:0"))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from each_case import each_case
 
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus, spellings
@@ -124,7 +125,7 @@ def test_all_parts_are_there(gpus: GpuCatalogue) -> None:
     assert {gpu.vendor for gpu in gpus.all} == {"NVIDIA", "AMD", "Intel", "Apple"}
 
 
-@pytest.mark.parametrize(("spelling", "name"), [*PUBLISHED_LABELS.items(), *TYPED.items(), *((same, same) for same in SAME_NAME)])
+@each_case("spelling, name", [*PUBLISHED_LABELS.items(), *TYPED.items(), *((same, same) for same in SAME_NAME)])
 def test_spellings_people_use_name_one_part(gpus: GpuCatalogue, spelling: str, name: str) -> None:
     assert gpus.find(spelling).name == name
     assert gpus.find(f" {spelling.upper()} ").name == name

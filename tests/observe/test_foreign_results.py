@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import each_case
 from repository import ROOT
 
 from planner.errors import UserError
@@ -269,8 +271,7 @@ def test_a_file_that_was_cut_off_is_told_or_gives_what_the_whole_gives(name: str
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", [name for name in names() if ".json" in name])
-@pytest.mark.parametrize("wrong", [None, "x", [], {"x": -1}, True])
+@each_case("name, wrong", product([name for name in names() if ".json" in name], [None, "x", [], {"x": -1}, True]))
 def test_a_value_of_another_kind_is_told_or_left_out(name: str, wrong: object) -> None:
     data = (FILES / name).read_text()
     whole = json.loads(data) if data.lstrip().startswith("[") or name.endswith(".json") else json.loads(data.splitlines()[0])

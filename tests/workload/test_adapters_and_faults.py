@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from each_case import each_case
 
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
@@ -144,7 +145,7 @@ def test_a_misspelt_key_is_offered() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("family", FAMILIES)
+@each_case("family", FAMILIES)
 def test_no_family_crashes_on_an_empty_config(family: str) -> None:
     assert problems({"model_type": family})
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from each_case import each_case
 from parameter_kinds import components
 from repository import ROOT
 from two_stack_cases import GOLDEN as TWO_STACKS
@@ -103,7 +104,7 @@ def test_every_config_of_the_catalogue_names_its_number_of_layers() -> None:
     assert [text.get("model_type") for text in texts if not {"num_hidden_layers", "n_layer", "n_layers"} & set(text)] == []
 
 
-@pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["name"])
+@each_case("row", COUNTED)
 def test_every_family_counts_as_transformers_builds_it(row: dict[str, Any]) -> None:
     assert read_architecture(row["config"]).total == row["parameters"]
 
@@ -221,7 +222,7 @@ def test_a_narrow_embedding_is_projected_at_both_ends() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", CATALOGUE)
+@each_case("name", CATALOGUE)
 def test_the_parts_are_the_whole(name: str) -> None:
     a = architecture(name)
     assert a.total == a.embedding + a.head + a.layers_shared + a.experts_total + a.final_vector

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from description_cases import ASKED, CASES, GOLDEN, TRACED, WHOLE, compute, key, product
+from each_case import each_case
 from msgspec.structs import replace
 from repository import RunPlanner
 
@@ -53,7 +54,7 @@ def test_golden_values_are_of_the_tracer_as_it_is() -> None:
     assert len(CASES) >= 130
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_flops_and_cache_of_a_family_are_those_of_its_code(name: str) -> None:
     a, found = read_architecture(CASES[name]), golden(name)
     a = replace(a, experts_per_token=a.experts) if name in ALL_EXPERTS else a
@@ -183,6 +184,7 @@ SMALL = {
 }
 
 
+@pytest.mark.thorough  # five seconds; a stand-in for the interpreter is run below, and the tracer is compared with families
 @pytest.mark.torch
 @pytest.mark.process
 def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from each_case import each_case
 from engine_sample import architecture, ask, session
 from repository import ROOT
 
@@ -18,7 +19,7 @@ SHELF = ModelShelf(presets_folder() / "models")
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(("tag", "model", "stored"), [(tag, model, *(stored or [""])) for tag, model, *stored in TAGS])
+@each_case("tag, model, stored", [(tag, model, *(stored or [""])) for tag, model, *stored in TAGS])
 def test_a_tag_is_its_model(tag: str, model: str, stored: str) -> None:
     config, expected = SHELF.config(tag), SHELF.config(model)
     assert {key: config[key] for key in expected} == expected

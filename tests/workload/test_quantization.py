@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each_case import each_case
 from repository import RunPlanner
 
 from planner.paths import presets_folder
@@ -108,7 +109,7 @@ UNNAMED: list[object] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "stored"), GIVEN)
+@each_case("given, stored", GIVEN)
 def test_a_checkpoint_says_its_format(given: dict[str, Any], stored: str) -> None:
     assert stored in FORMATS
     assert read_architecture(QWEN | {"quantization_config": given}).stored_as == stored

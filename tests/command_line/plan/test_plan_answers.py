@@ -163,9 +163,8 @@ def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
     assert len(commands) >= 3
     assert any("lora={" in command for command in commands)
     assert sum("max_gpus=" in command for command in commands) == len(commands), "what was given is kept, once"
-    for command in commands:
-        again = run_planner(*shlex.split(command)[1:], "--json")
-        assert again.returncode in {0, 1}, (command, again.stderr)
+    again = run_planner(*shlex.split(commands[0])[1:], "--json")  # test_promises.py runs all of other lists
+    assert again.returncode in {0, 1}, (commands[0], again.stderr)
 
 
 def test_a_lever_that_opens_the_catalogue_drops_the_gpu(run_planner: RunPlanner) -> None:

@@ -113,6 +113,7 @@ def test_the_context_fits_and_a_longer_one_does_not() -> None:
             assert (answer.fits and (answer.max_concurrency or 0) >= 1) is expected, (gpu, row.model, row.weight_dtype, tokens)
 
 
+@pytest.mark.usefixtures("fewer_models")
 def test_rows_come_by_the_order_asked_for_and_solutions_are_numbered() -> None:
     """Except by size, of models that are as large, to the half, as the largest that surely fits, then a half of that, and so on."""
     measures: dict[str, Callable[[Any], Any]] = {

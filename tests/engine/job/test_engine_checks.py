@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from each_case import each_case
 from engine_sample import ask, ask_all, candidate, chip, memory, plan, solutions
 
 from planner.engine.columns.limits import chunk_tokens, most_sequences
@@ -269,7 +270,7 @@ def test_other_names_are_of_engines_there_are(name: str) -> None:
     assert name in {*ENGINES, *STAND_INS}
 
 
-@pytest.mark.parametrize("name", STAND_INS)
+@each_case("name", STAND_INS)
 def test_a_name_that_stands_for_another_engine_says_so(name: str) -> None:
     one, engine = STAND_INS[name], find_engine(name)
     task: dict[str, Any] = {"task": "serve", "concurrency": 4, "input_tokens": 100, "output_tokens": 20}

@@ -32,6 +32,7 @@ def test_there_are_enough_cases() -> None:
     assert len(compared()) >= 60
 
 
+@pytest.mark.sweep
 def test_what_a_layer_keeps_is_what_autograd_saves() -> None:
     errors = [(layer / seen.layer - 1, case) for case, seen, layer, _ in compared() if case.checkpointing in {"none", "selective"}]
     wrong = [described(case, error) for error, case in errors if abs(error) > 0.02]

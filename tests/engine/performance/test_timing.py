@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from each_case import each_case
 from engine_sample import architecture, ask, candidate, chip, evaluated, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,8 +146,7 @@ def test_model_flop_per_token_by_hand() -> None:
 # --- bounds -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("model", DENSE)
+@each_case("model, gpu", product(DENSE, GPUS))
 def test_a_decoding_step_reads_the_weights_at_most_at_the_vendors_bandwidth(model: str, gpu: str) -> None:
     device = chip(gpu, "fp16")
     e = evaluated(device, model=model, task="generate", dtype="fp16", batch=1, input_tokens=16, output_tokens=16)
@@ -167,8 +168,7 @@ def test_narrow_weights_are_read_no_faster_than_they_are_large(stored: str) -> N
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("model", MODELS)
+@each_case("model, gpu", product(MODELS, GPUS))
 def test_training_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
     for micro_batch, sequence in ((1, 512), (8, 2048), (32, 8192)):
         answer = ask(model=model, gpu=gpu, task="train", dtype="fp16", recipe="mixed", micro_batch=micro_batch, sequence=sequence)
@@ -177,8 +177,7 @@ def test_training_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("model", MODELS)
+@each_case("model, gpu", product(MODELS, GPUS))
 def test_prefill_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
     e = evaluated(chip(gpu, "fp16"), model=model, task="prefill", dtype="fp16", batch=8, input_tokens=4096)
     assert e.serve is not None
@@ -373,8 +372,7 @@ def test_a_device_without_a_rate_for_the_dtype_cannot_be_timed() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("model", MODELS)
+@each_case("model, job", product(MODELS, JOBS))
 def test_every_range_holds_its_value(model: str, job: str) -> None:
     answer = ask(model=model, gpu=H100, **JOBS[job])
     figures = [answer.step_s, answer.tokens_per_s, answer.prefill_s, answer.requests_per_s, answer.energy_j_per_token]

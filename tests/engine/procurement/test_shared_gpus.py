@@ -6,14 +6,16 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
+from each_case import each_case
 
 from planner.engine.procurement.portfolio.local_search import choices, local_search
 from planner.engine.procurement.portfolio.portfolio import ON_SHARES
-from planner.engine.procurement.portfolio.records import Need, Pool, PortfolioFile, Problem, Source
+from planner.engine.procurement.portfolio.records import Need, Pool, Portfolio, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.ways import PARTS
 from planner.hardware.catalogue.mig import DIVISORS
 from planner.schema import read_struct
@@ -37,7 +39,7 @@ def _fewest_gpus(sizes: Sequence[int]) -> int:
     return next(whole + count for count in itertools.count() if fits(small, (PARTS,) * count))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_shares_fit_wherever_their_sum_does(seed: int) -> None:
     """A half, a quarter and an eighth divide each other, so that no room is lost between them."""
     chance = random.Random(seed)  # noqa: S311  # the same cases every time
@@ -97,11 +99,21 @@ def _file(**changes: Any) -> PortfolioFile:
     return msgspec.convert({"own": [{"gpu": "L40S"}], "workload": [one | changes for one in small]}, PortfolioFile)
 
 
+@cache
+def _session() -> Session:
+    return Session.open()
+
+
+@cache
+def _shared() -> Portfolio:
+    """The three services on shares of GPUs."""
+    return _session().portfolio(_file(shared=True))
+
+
 @pytest.mark.sweep
 def test_three_small_services_share_the_one_gpu_that_is_owned() -> None:
     """One L40S is owned: without sharing it holds one of three, and two are rented; shared, a half and two quarters fill it at most."""
-    session = Session.open()
-    alone, shared = session.portfolio(_file()), session.portfolio(_file(shared=True))
+    alone, shared = _session().portfolio(_file()), _shared()
     assert sum(one.gpu == "L40S" for one in alone.workloads) == 1
     assert ON_SHARES not in alone.notes
     assert {one.gpu for one in shared.workloads} == {"L40S"}
@@ -118,8 +130,7 @@ def test_three_small_services_share_the_one_gpu_that_is_owned() -> None:
 @pytest.mark.sweep
 def test_a_share_is_checked_by_the_engine() -> None:
     """8.8 GiB of weights in FP8 fit a half of 48 GB with their cache, no eighth; and a half of the time takes twice as long."""
-    session = Session.open()
-    shared = session.portfolio(_file(shared=True))
+    session, shared = _session(), _shared()
     assert next(one for one in shared.workloads if one.name == "a").share in {2, 4}
     asked = [{"model": "qwen3-8b", "gpu": gpu, "concurrency": 1, **SERVICE} for gpu in ("L40S", "L40S 1/2", "L40S 1/8")]
     answers: list[Any] = list(session.estimate([read_struct(Request, one, "") for one in asked]))

@@ -67,6 +67,7 @@ def test_experts_are_shared_by_replicas_of_the_attention() -> None:
     assert any((one.tp, one.ep) == (8, 1) for one in spreads)
 
 
+@pytest.mark.sweep
 def test_an_engine_that_does_not_divide_experts_is_never_planned_so() -> None:
     """llama.cpp divides layers or rows of matrices among GPUs, never the experts of a layer."""
     shared = {engine: _layouts_of(engine) for engine in ("llama.cpp", "vllm")}

@@ -116,6 +116,7 @@ def test_half_the_load_is_other_work_and_says_what_it_was() -> None:
         assert all(after.costs == "job" or not after.gpu for after in levers[place:])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_every_lever_says_what_it_saves_and_costs(case: str) -> None:
     for lever in found(case).levers:
@@ -214,6 +215,7 @@ def limited(tpot_s: float) -> Plan:
     return session().plan(session().workload(fields, "test"), basis="spec")
 
 
+@pytest.mark.sweep
 def test_a_target_missed_by_little_may_be_looser() -> None:
     met = limited(1.0).rows[0].answer.tpot_s
     assert met is not None

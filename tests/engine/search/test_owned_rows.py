@@ -84,6 +84,7 @@ def test_more_gpus_than_there_are_is_no_solution(session: Session) -> None:
     assert "there are 1" in row.why
 
 
+@pytest.mark.sweep
 def test_what_rented_gpus_could_do_is_no_hint_on_those_there_are(session: Session) -> None:
     asked = SERVICE | {"own": [{"gpu": "L40S"}], "gpus_considered": ["L40S"], "max_gpus": 1, "request_rate_per_s": 100.0}
     rows = session.plan(session.workload(asked), hints=True).rows

@@ -112,6 +112,7 @@ def test_solutions_meet_the_targets(preset: str) -> None:
                 assert latency.p95.value <= limit
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.2-3b-real-time", "qwen3-30b-a3b-service"])
 def test_a_service_has_replicas_for_its_burst(preset: str) -> None:
     asked = workload(preset)

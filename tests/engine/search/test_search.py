@@ -152,7 +152,7 @@ def test_a_number_that_all_records_have_is_kept_once_but_for_layouts() -> None:
 
 @pytest.mark.sweep
 def test_the_peak_of_a_step_is_its_fullest_phase() -> None:
-    job, nodes, chips = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=1024))
+    job, nodes, chips = prepared(workload("llama-3.1-405b-pretrain", dtype="bf16", max_gpus=256))
     layouts = enumerate_layouts(job, nodes)
     node, layout = everywhere(layouts)
     t = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()

@@ -44,12 +44,11 @@ def told_at_once(library: Path, control: ControlFile) -> list[tuple[int, str, fl
 
 def test_a_driver_that_hangs_delays_no_command_for_long(library: Path, control: ControlFile) -> None:
     control.devices(H100)
-    usual = told_at_once(library, control)
     control.set(slow=3000)
-    for arguments, (code, words, took_s), (*_, usual_s) in zip(COMMANDS, told_at_once(library, control), usual, strict=True):
+    for arguments, (code, words, took_s) in zip(COMMANDS, told_at_once(library, control), strict=True):
         assert (arguments, code) == (arguments, 0)
         assert HUNG in words
-        assert took_s < 15 + 5 * usual_s, arguments  # 2.5 s longer than usual on an idle machine; each call would take 3,000 s
+        assert took_s < 30, arguments  # four seconds on an idle machine; each call would take 3,000 s
 
 
 def test_a_library_that_ends_its_caller_ends_no_command(library: Path, control: ControlFile) -> None:

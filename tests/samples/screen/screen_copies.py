@@ -185,12 +185,15 @@ def serve() -> None:
 
 
 def _open_once(app: Any, sample: Any) -> None:
-    """Open the program without a terminal and leave it: copies know what its style sheets say, and load no module."""
+    """Open the program without a terminal and leave it: copies know what its style sheets say, and load no module.
+
+    With the tooltips and notifications that it has on a terminal, as all widgets of a screen are styled together.
+    """
     import pytest
     from headless import parse_styles_once
 
     async def opened(folder: Path) -> None:
-        async with app(sample.sample_options(folder)).run_test(size=(80, 24)) as pilot:
+        async with app(sample.sample_options(folder)).run_test(size=(80, 24), tooltips=True, notifications=True) as pilot:
             await sample.settle(pilot)
 
     parse_styles_once(pytest.MonkeyPatch())

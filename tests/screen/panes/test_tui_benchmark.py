@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring_sample import app_in, needs_torch, opened, until
+from measuring_sample import app_in, needs_torch, opened, stand_in, until
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -35,12 +35,23 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
         assert len(app.table.rows) == 9
 
 
-@needs_torch
+@pytest.mark.process
 async def test_results_arrive_are_kept_and_are_there_at_the_next_start_and_this_machine_is_read_seldom_meanwhile(
     tmp_path: Path,
 ) -> None:
+    """Of a worker that says its results without measuring."""
+    await assert_results_arrive(tmp_path, python=stand_in(tmp_path))
+
+
+@pytest.mark.measuring
+@needs_torch
+async def test_results_of_this_machine_arrive_and_are_kept(tmp_path: Path) -> None:
+    await assert_results_arrive(tmp_path)
+
+
+async def assert_results_arrive(tmp_path: Path, **changes: Any) -> None:
     """One run for all of it, as PyTorch takes seconds to load. Objects that were there before the run are not collected during it."""
-    app = app_in(tmp_path, telemetry=True)
+    app = app_in(tmp_path, telemetry=True, **changes)
     frozen: list[int] = []
     thinned: list[bool] = []
     async with app.run_test(size=(120, 40)) as pilot:

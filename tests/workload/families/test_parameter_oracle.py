@@ -6,6 +6,7 @@ from collections import Counter
 from types import ModuleType
 
 import pytest
+from each_case import each_case
 from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, compute, key
 from parameter_kinds import components
 
@@ -20,7 +21,7 @@ SPOT_CHECKS = [name for name in CONFIGS if CONFIGS[name]["model_type"] in {"gpt2
 """Few of the golden values, computed in every run, so that the oracle itself is tried."""
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@each_case("name", CONFIGS)
 def test_every_parameter_is_counted_where_it_is(name: str) -> None:
     architecture = read_architecture(CONFIGS[name])
     found = built(name).parameters
@@ -48,7 +49,7 @@ def test_every_family_is_built() -> None:
     assert len(CONFIGS) >= 100
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@each_case("name", CONFIGS)
 def test_the_matrices_have_the_shapes_the_library_gives_them(name: str) -> None:
     """Matrices of the layers, without routed experts and their router, which the library keeps in modules of their own."""
     expected: Counter[tuple[int, ...]] = Counter()
