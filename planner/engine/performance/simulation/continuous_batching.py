@@ -85,9 +85,8 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 
 def _admit(s: ReplicaState) -> bool:
     """Admit arrived requests, in order, while there is room; returns whether every cache can then hold all in flight to the end."""
-    requests, admitted = s.requests, False
+    requests, admitted, never_full = s.requests, False, s.never_full()
     while True:
-        never_full = s.never_full()
         s.has_room = s.room(never_full=never_full)
         admits = s.has_room & (s.next_arrival_s <= s.clock_s)
         run = admits.nonzero()[0]
@@ -100,6 +99,7 @@ def _admit(s: ReplicaState) -> bool:
         s.in_flight += admits
         s.next_admitted += admits
         s.next_arrival_s, s.next_claim = requests.arrival_s[s.next_admitted], requests.claims[s.next_admitted]
+        never_full = never_full and s.never_full()
     if admitted:
         s.prompt_tokens, s.pairs = requests.prompt_tokens_before[s.next_admitted], requests.pairs_before[s.next_admitted]
         while np.count_nonzero(s.in_flight > s.slots):
