@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from widgets.background import planning
 from widgets.drawing import restyling
 from widgets.drawing.restyling import Rules
 
@@ -41,6 +42,7 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_when_used(monkeypatch)
     parse_styles_once(monkeypatch)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_for_the_busy)
+    monkeypatch.setattr(planning, "SETTLED_S", 0.01)  # seconds a user gets to change the form further before changes are planned
 
 
 def keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
