@@ -103,8 +103,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Collect what the last tests left once, so that their warnings are seen; pytest looks through all that is left five times."""
-    gc.collect()
+    """Collect what the last tests left, so that their warnings are seen; pytest looks through all that is left five times.
+
+    Looking through what all tests before left takes five seconds where they opened screens, after which pytest-xdist waits no longer.
+    """
+    gc.collect(1)
     gc.freeze()
 
 

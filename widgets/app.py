@@ -236,7 +236,8 @@ class PlannerApp(BaseApp):
         if self.awaited:
             self.take_back(NO_PLAN)
         if self.awaited and self.screen is self.main and not self.rows_outdated:
-            self.call_after_refresh(self.action_act, self.awaited)
+            awaited, self.awaited = self.awaited, ""
+            self.call_after_refresh(self.action_act, awaited)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:

@@ -19,8 +19,8 @@ from planner.observe.benchmark import description
 CORPUS = Path(__file__).parent / "corpus.json"
 FUZZERS: dict[str, type[Any]] = {"lines": Lines, "documents": Documents, "readers": Readers, "commands": Commands}
 """Kind of input -> what makes and judges it."""
-ROUNDS = {"lines": 18, "documents": 15, "readers": 4, "commands": 80}
-"""Rounds of each kind: one to two seconds of one processor."""
+ROUNDS = {"lines": 9, "documents": 8, "readers": 2, "commands": 40}
+"""Rounds of each kind: half a second to a second of one processor."""
 LEFT_OUT = {"commands": {"left_out": frozenset({"--exact"})}}
 """It builds a model with PyTorch in a process of its own, for up to twenty seconds; tests/workload/test_described.py tries it."""
 pytestmark = [
@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(32, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [1, pytest.param(64, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("kind", FUZZERS)
 def test_random_input_and_the_corpus_end_as_documented(
     kind: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import textual.app
+import textual.pilot
 from textual._compositor import Compositor
 from textual._context import active_app, visible_screen_stack
 from textual.app import App, ScreenStackError
@@ -24,6 +26,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from widgets.background import planning
 from widgets.drawing import restyling
 from widgets.drawing.restyling import Rules
 
@@ -41,6 +44,9 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     draw_when_used(monkeypatch)
     parse_styles_once(monkeypatch)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_for_the_busy)
+    for place in (textual.app, textual.pilot):
+        monkeypatch.setattr(place, "wait_for_idle", wait_for_less)
+    monkeypatch.setattr(planning, "SETTLED_S", 0.01)  # seconds a user gets to change the form further before changes are planned
 
 
 def keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,9 +135,29 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))
 
 
+async def wait_for_less(*_least_s: float) -> None:
+    """Wait until the process has done nothing for two looks at it, five milliseconds apart, with its messages answered and its frames made.
+
+    Textual looks every twentieth millisecond, and makes no frame for it.
+    """
+    app: Any = active_app.get()
+    end_s, quiet = time.monotonic() + 1, 0
+    while quiet < 2 and time.monotonic() < end_s:
+        await answers_of(app)
+        if app.is_running and app._screen_stack:
+            app.screen._on_timer_update()
+        spent_s = time.process_time()
+        await asyncio.sleep(0.005)
+        quiet = quiet + 1 if time.process_time() - spent_s < 0.0005 else 0
+
+
 async def wait_for_the_busy(pilot: Pilot[Any], timeout: float = 30.0) -> bool:  # noqa: ASYNC109  # as Textual has it
+    """Wait for the app as `answers_of` does."""
+    return await answers_of(pilot.app, timeout)
+
+
+async def answers_of(app: Any, timeout: float = 30.0) -> bool:  # noqa: ASYNC109  # as above
     """Wait until each widget that has messages or is at work with one has come to the end of them, or the app has failed."""
-    app: Any = pilot.app
     try:
         pumps = [app, *app.screen.walk_children(with_self=True)]
     except ScreenStackError:
