@@ -108,7 +108,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     A process of pytest-xdist prints no summary of snapshots: syrupy would look for unused ones among all tests, for more than five seconds.
     """
     if hasattr(session.config, "workerinput"):
-        vars(vars(session.config)["_syrupy"])["report"] = SimpleNamespace(lines=())
+        session.config._syrupy.report = SimpleNamespace(lines=())  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()
 
