@@ -65,7 +65,8 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
     """Replicas of the rows of each part, one part after the other; all parts share their jobs and chips."""
     candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
     alone = np.concatenate([np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows] for e, rows in parts])
-    table = candidates.table()
+    first, rows = parts[0]
+    table = candidates.table() if len(parts) > 1 else replace(first.table.take(rows), layout=candidates.layout)
     whole = most_sequences(table, alone)
     return Replicas(candidates, table, iteration_time(table), batching_rules(table, whole), whole, burst)
 

@@ -27,6 +27,8 @@ NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
 """Multiples of the screened replicas that are simulated; the second row where none of the first is enough."""
 MOST_HALVINGS, CLOSE = 3, 0.04
 """Further rounds that look for fewer replicas, and the relative difference in replicas below which no further round is made."""
+EASILY = 0.9
+"""Ratio of a latency to its limit by Little's law up to which no more replicas than screened are simulated, unless these are not enough."""
 FEW_REPLICAS = 8
 """Number of replicas up to which one less and one more are simulated instead."""
 LATENCIES = ("ttft_s", "tpot_s", "request_s")
@@ -35,11 +37,11 @@ LATENCIES = ("ttft_s", "tpot_s", "request_s")
 
 def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
     """Rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers."""
-    begin, too_few, hopeless, _ = screened(replica, targets)
+    begin, screened_over, too_few, hopeless, _ = screened(replica, targets)
     streams = np.broadcast_to(replica.candidates.layout.expert_streams, replica.rows)
     row, replicas = _options(begin, NEARBY, streams)
-    possible = replicas > too_few[row]
-    row, replicas = row[possible], replicas[possible]
+    useful = (replicas > too_few[row]) & ((replicas <= begin[row]) | (screened_over[row] > EASILY))
+    row, replicas = row[useful], replicas[useful]
     summary = _simulated(replica, row, replicas)
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(summary, targets)

@@ -55,6 +55,8 @@ class Screened(NamedTuple):
 
     replicas: Floats
     """Fewest replicas that meet the targets; the screened number if none does."""
+    over: Floats
+    """Largest ratio of a latency to its limit with them, first tokens excepted."""
     too_few: Floats
     """Most replicas that do not meet them, with `SURELY`."""
     hopeless: Flags
@@ -81,12 +83,13 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     if further.size:
         finer = short[further, None] + (enough - short)[further, None] * FINER
         finer = whole_groups(np.ceil(finer), streams[further, None])
-        over, steady_finer = _over(replica, np.repeat(further, FINER.size), finer.ravel(), targets)
-        within = over.reshape(finer.shape) <= 1
+        over_finer, steady_finer = _over(replica, np.repeat(further, FINER.size), finer.ravel(), targets)
+        within = over_finer.reshape(finer.shape) <= 1
         found = row.size + np.arange(further.size) * FINER.size + np.argmax(within, axis=1)
         chosen[further] = np.where(within.any(axis=1), found, chosen[further])
-        tried, steady = np.concatenate([tried.ravel(), finer.ravel()]), joined([steady, steady_finer])
-    return Screened(tried.ravel()[chosen], too_few, hopeless, steady.take(chosen))
+        tried, over = (np.concatenate([a.ravel(), b.ravel()]) for a, b in ((tried, finer), (over, over_finer)))
+        steady = joined([steady, steady_finer])
+    return Screened(tried.ravel()[chosen], over.ravel()[chosen], too_few, hopeless, steady.take(chosen))
 
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:

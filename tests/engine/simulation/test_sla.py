@@ -11,6 +11,7 @@ from engine_sample import NOWHERE, ask, plan, shipped, solutions, workload
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.evaluate import request_rate
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
 from planner.session import Session
@@ -146,6 +147,21 @@ def test_one_replica_less_misses_a_target_that_is_just_met(limit_s: float) -> No
     shape = {key: given[key] for key in ("model", "task", "engine", "weight_dtype", "kv_dtype", "input_tokens", "output_tokens")}
     fewer = ask(**shape, gpu="H200 SXM", request_rate_per_s=rate, tp=tp, dp=replicas(met) - 1, gpus=tp * (replicas(met) - 1))
     assert p95(fewer.request_s) > reached
+
+
+@pytest.mark.parametrize("targets", [Targets(p95_request_s=8.0), Targets(p95_ttft_s=0.09), Targets(p95_tpot_s=0.05, burst=0.3)])
+def test_more_replicas_than_screened_are_found_where_they_are_needed(targets: Targets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Little's law meets the limits easily, as it knows no limit of first tokens: the rows are those with all numbers simulated."""
+
+    def rows() -> list[tuple[str, int, Percentiles | None]]:
+        found = Session.open(state=NOWHERE, config=NOWHERE).plan(
+            workload(DEFAULT_PRESET, targets=targets), basis="spec", levers=False
+        )
+        return [(row.gpu, replicas(row), row.answer.request_s) for row in simulated(found)]
+
+    some = rows()
+    monkeypatch.setattr(request_rate, "EASILY", 0.0)
+    assert rows() == some
 
 
 def test_the_same_question_has_the_same_answer() -> None:
