@@ -20,7 +20,7 @@ SERVES = {"pickle", "marshal", "shelve", "http.server", "socketserver", "xmlrpc"
 WEB = {"planner.web"}
 """Modules that may import `urllib.request`."""
 WORDS = re.compile(rf"\b(?:{'|'.join(sorted({name.split('.')[0] for name in (*RUNS_TEXT, *SERVES, 'shell', 'urllib')}))})\b")
-"""What a module has to contain for the test of it to find something."""
+"""Text that a module has to contain for its test to find something."""
 events: list[tuple[str, tuple[object, ...]]] = []
 WATCHED = {
     "socket.connect",

@@ -55,7 +55,7 @@ def left_after_s(screen: Screen) -> float:
 
 
 def leave_beside_a_stuck_call(library: Path, home: Path) -> float:
-    """How long leaving takes beside a call that hangs for five minutes; while it hangs the screen lives."""
+    """Seconds that leaving takes beside a call that hangs for five minutes; the screen answers meanwhile."""
     control = ControlFile(home / "control")
     control.devices(H100)
     found = environment(library, control)

@@ -73,7 +73,7 @@ def test_the_number_of_replicas_is_told_with_the_limits_that_it_keeps() -> None:
 
 
 def test_a_job_is_held_against_its_deadline_with_failures() -> None:
-    """As the verdict does; the row said 419 of 120 days beside a reason of 435."""
+    """The job's time includes failures, like the verdict's: a row said 419 of 120 days beside a reason of 435."""
     plan = planned(task="train", targets={"deadline_h": 2880.0})
     first = msgspec.structs.replace(plan.rows[0], job_h=Figure.exact(2400.0), job_usd=Figure.exact(1e6), probability_meets=0.96)
     late = msgspec.structs.replace(first, expected_job_h=Figure.exact(2500.0))

@@ -145,7 +145,7 @@ def _as_typed(typed: str) -> list[Suggestion]:
 
 
 def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Suggestion]:
-    """As many GPUs as were typed before the beginning of their name: to own, and what they can run."""
+    """Suggestions for a number of GPUs typed before the beginning of their name: to own them, and the models they can run."""
     typed = MACHINES.fullmatch(wanted)
     if typed is None or not (typed["owned"] or typed["count"]):
         return

@@ -1,4 +1,4 @@
-"""What fits where nobody stated it: the longest context of one sequence alone, and the requests at once of a service.
+"""Loads that nobody stated: the longest context of one sequence alone, and the requests at once of a service.
 
 Both are found by halving, because no formula gives them.
 """

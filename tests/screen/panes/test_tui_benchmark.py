@@ -39,7 +39,7 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
 async def test_results_arrive_are_kept_and_are_there_at_the_next_start_and_this_machine_is_read_seldom_meanwhile(
     tmp_path: Path,
 ) -> None:
-    """Of a worker that says its results without measuring."""
+    """Results of a worker that reports them without measuring."""
     await assert_results_arrive(tmp_path, python=stand_in(tmp_path))
 
 
