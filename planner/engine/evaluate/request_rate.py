@@ -21,14 +21,15 @@ from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import Targets
 
 SEEDS, MEASURED = 8, 40
-"""Runs of a candidate, and requests measured in each. With the default preset, ten other sets of seeds compared with 19,200 requests: a p95
-is off by 3 % (root mean square), a p99 by 4 %, without a bias that differs from 0."""
+"""Runs of a candidate, and requests measured in each. Compared with 16,000 requests to each of 796 replicas of random services, the p95 of a
+request is off by 2 % (median), its p99 by 3 %, the p95 of a first token by 3 %, where a replica is nearly full by far more."""
 NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
 """Multiples of the screened replicas that are simulated; the second row where none of the first is enough."""
 MOST_HALVINGS, CLOSE = 3, 0.04
 """Further rounds that look for fewer replicas, and the relative difference in replicas below which no further round is made."""
-EASILY = 0.9
-"""Ratio of a latency to its limit by Little's law up to which no more replicas than screened are simulated, unless these are not enough."""
+EASILY = 0.7
+"""Ratio of a latency to its limit by Little's law up to which no more replicas than screened are simulated, unless these are not enough: of
+240 random services 5 % of the numbers with a lower ratio are not enough, and 21 % of those up to 0.9."""
 FEW_REPLICAS = 8
 """Number of replicas up to which one less and one more are simulated instead."""
 LATENCIES = ("ttft_s", "tpot_s", "request_s")

@@ -45,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], tuple[Trace, i
 
 def test_a_cache_that_might_fill_but_does_not_takes_no_further_steps(counted: Callable[[float], tuple[Trace, int, int]]) -> None:
     without, steps, never = counted(INFINITE)
-    within, as_many, doubtful = counted(13_000.0)
+    within, as_many, doubtful = counted(10_600.0)
     assert never == 0
     assert doubtful > 3, "the case is one in which a cache might have filled"
     assert within.preemptions.sum() == 0

@@ -6,6 +6,7 @@ Symbols: B requests in flight · o output tokens, or rounds with a draft · λ r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from statistics import NormalDist
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,15 +25,14 @@ from planner.engine.performance.simulation.traffic import traffic_of
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 3000, 600_000
 """Limits of what is simulated together: enough to spread the cost of a step, few enough to be similar and to stay in the processor's caches."""
 LEAST_SLOPE = 0.1
-"""Smallest value of f'·B/f in `request_times`: closer to saturation the expansion around the mean no longer holds."""
+"""Smallest value of f'·B/f in `_RequestTime.mean_and_variance`: closer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
 """Largest share of time that prompts take, for the same reason."""
 FULL = 0.98
 """Share of what a replica admits above which it no longer keeps up."""
-SETTLED_SHARE = 0.5
-"""Multiple of the requests in flight that pass before any is measured."""
-SWING_STREAM = 6
-"""Number of a seed's stream of random numbers; see `traffic`."""
+SETTLED, SETTLED_SHARE, SETTLED_LOOP = 8, 0.1, 0.5
+"""Requests that pass before any is measured: a fixed number, and a multiple of those in flight, at a rate and in a closed loop. At a rate the
+number in flight has the mean and the variance of a long run from the start: passing half of them brings no percentile closer to a long run's."""
 TAIL, QUEUE_TAIL, WHOLE_TAIL = 16, 1.5, 4.0
 """Requests that arrive after the measured ones: a fixed number, and a multiple of those in flight. Where outputs are equal, as many as may
 be before the last one; else, and in closed loops, as many as end while the longest of them is served: with fewer the p99 of log-normal
@@ -91,6 +91,19 @@ class _RequestTime(RowRecord, frozen=True):
 
         in_flight = np.minimum(fixed_point(of_rows, np.ones(self.most.size)), self.most)
         return in_flight, in_flight < FULL * self.most
+
+    def mean_and_variance(self, time: IterationTime, in_flight: Floats, variation: Floats) -> tuple[Floats, Floats]:
+        """(mean, variance) of the requests in flight around `in_flight`, where as many end as come, for arrivals of a `variation`.
+
+        With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
+        variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
+        """
+        step = np.minimum(np.sqrt(in_flight), in_flight / 2)
+        fewer, ends, further = ((in_flight + k * step) / self.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
+        slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
+        variance = self.rate_per_s * (1 + variation**2) / 2 / slope
+        bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
+        return np.minimum(in_flight + bend * variance / (2 * slope), self.most), variance
 
 
 def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Rows) -> _RequestTime:
@@ -153,21 +166,14 @@ class Steady(RowRecord, frozen=True):
 def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Rows | None = None) -> Steady:
     """Times of requests at a rate, by an expansion around Little's law; `row`: see `_request_time`, None: row by row.
 
-    With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
-    variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
-    Added to this are the wait for half a step, but for the share e^-B of requests that find nothing in flight, and for the previous prompt,
-    and √B for the number of prompts that stop a request. The prompts of others stop it between its tokens; its own comes before them, and
-    so does the way through the front end.
+    To the time of a request among the mean number of others (`_RequestTime.mean_and_variance`) are added the wait for half a step, but for the share
+    e^-B of requests that find nothing in flight, and for the previous prompt, and √B for the number of prompts that stop a request. The
+    prompts of others stop it between its tokens; its own comes before them, and so does the way through the front end.
     """
     row = np.arange(load.rate_per_s.size) if row is None else row
     request = _request_time(time, rules, load, row)
     in_flight, keeps_up = request.in_flight(time)
-    step = np.minimum(np.sqrt(in_flight), in_flight / 2)
-    fewer, ends, further = ((in_flight + k * step) / request.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
-    slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
-    variance = load.rate_per_s * (1 + load.variation**2) / 2 / slope
-    bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
-    mean = np.minimum(in_flight + bend * variance / (2 * slope), request.most)
+    mean, variance = request.mean_and_variance(time, in_flight, load.variation)
     step_s, prompt_s = request.parts_s(time, mean)
     seconds = request.outputs * step_s + mean * prompt_s
     busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
@@ -197,7 +203,9 @@ def simulate(
     closed, rows = load.closed, load.rate_per_s.size
     rules = limited(rules, load)
     limit = rules.sequences
-    in_flight, keeps_up = steady_state(time, rules, load)
+    request = _request_time(time, rules, load, np.arange(rows))
+    in_flight, keeps_up = request.in_flight(time)
+    in_flight, variance = request.mean_and_variance(time, np.where(closed, limit, in_flight), load.variation)
     if most_per_s is not None:
         keeps_up &= load.rate_per_s <= most_per_s
     in_flight = np.where(closed, limit, in_flight)
@@ -208,7 +216,8 @@ def simulate(
     index = np.lexsort((in_flight, kind))
     index = index[(keeps_up | closed)[index]]
     row, seed = np.repeat(index, seeds), np.tile(np.arange(seeds), index.size)
-    spans = _spans(load.take(row), limit[row], in_flight[row], seed, measured)
+    swing = np.tile(_swings(seeds), index.size) * np.sqrt(variance[row])
+    spans = _spans(load.take(row), limit[row], in_flight[row], swing, measured)
     parts = [
         _simulate_runs(time.take(row[runs]), rules.take(row[runs]), load.take(row[runs]), spans.take(runs), seed[runs], measured)
         for runs in _blocks(spans.requests, kind[row], seeds)
@@ -230,13 +239,23 @@ class _Spans(RowRecord, frozen=True):
     """All requests, including those that arrive after the measured ones."""
 
 
-def _spans(load: Load, limit: Floats, in_flight: Floats, seed: Rows, measured: int) -> _Spans:
-    """Numbers of requests for each run; in flight from the start are as many as by Little's law, varied by the seed."""
-    random = {one: np.random.default_rng([one // 2, SWING_STREAM]).standard_normal() * (-1) ** one for one in set(seed.tolist())}
-    swing = np.sqrt(in_flight) * np.array([random[one] for one in seed.tolist()])
+def _swings(seeds: int) -> Floats:
+    """Deviation of the requests in flight at the start of each run, in standard deviations: mean 0 and, for an even number, variance 1.
+
+    They are quantiles of a normal distribution instead of random numbers, because chance would shift the mean of a few runs.
+    """
+    pairs = seeds // 2
+    above = np.array([NormalDist().inv_cdf(0.5 + (pair + 0.5) / (2 * pairs)) for pair in range(pairs)])
+    above /= np.sqrt((above**2).mean()) if pairs else 1.0
+    return np.append(np.stack([above, -above], axis=1).ravel(), np.zeros(seeds % 2))
+
+
+def _spans(load: Load, limit: Floats, in_flight: Floats, swing: Floats, measured: int) -> _Spans:
+    """Numbers of requests for each run; from the start `in_flight` are, on average, with the `swing` of the run more."""
     begun = np.where(load.closed, limit, np.clip(np.round(in_flight + swing), 0.0, np.floor(0.95 * limit))).astype(np.int64)
     queued = np.where(load.closed, np.maximum(load.concurrency - limit, 0.0), 0.0)
-    warm = begun + np.ceil(queued + SETTLED_SHARE * in_flight).astype(np.int64) + 8
+    settled = SETTLED + np.where(load.closed, SETTLED_LOOP, SETTLED_SHARE) * in_flight
+    warm = begun + np.ceil(queued + settled).astype(np.int64)
     tail = np.where(load.closed | load.outputs.varies, WHOLE_TAIL, QUEUE_TAIL)
     behind = np.ceil(tail * in_flight + queued).astype(np.int64) + TAIL
     return _Spans(begun, warm, warm + measured + behind)
@@ -256,14 +275,14 @@ def _blocks(requests: Rows, kind: Rows, seeds: int) -> Iterator[Rows]:
 
 def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans: _Spans, seeds: Rows, measured: int) -> Summary:
     """Simulate runs together; all of them have a draft, or none."""
-    most = spans.requests
-    traffic = traffic_of(load, seeds.tolist(), int(most.max()), in_flight=spans.in_flight, most=most).fitted(rules.capacity)
+    row = np.cumsum(seeds == 0) - 1
+    counts = {"in_flight": spans.in_flight, "most": spans.requests, "row": row}
+    traffic = traffic_of(load, seeds.tolist(), int(spans.requests.max()), **counts).fitted(rules.capacity)
     if time.draft is not None and not time.draft.proposed.any():
         time = replace(time, draft=None)
     if time.draft is not None:
         traffic = replace(traffic, rounds=rounds_of(traffic.decoded_tokens, seeds, time.draft))
     trace = run_batches(time, rules, traffic, warm=spans.warm, measured=np.full(seeds.size, measured))
-    row = np.cumsum(seeds == 0) - 1
     late = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
     found = summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
     return replace(found, saturated=found.saturated & ~load.closed[seeds == 0])  # waiting clients send nothing more

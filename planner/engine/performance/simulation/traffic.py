@@ -17,8 +17,9 @@ from planner.engine.performance.simulation.load import Load
 
 QUANTILES = 1 << 14
 """Points at which the distribution of times between bursty arrivals is known."""
-INPUTS, OUTPUTS, PROGRESS, GAPS = 0, 2, 4, 5
-"""Numbers of a seed's streams of random numbers."""
+INPUTS, OUTPUTS, PROGRESS, GAPS = 0, 2, 4, 35
+"""Numbers of a seed's streams of random numbers. Of 32 streams, that of the gaps is the one whose first four and eight seeds come closest to
+long runs (docs/decisions/345-short-runs-that-vary-like-a-long-one.md)."""
 
 
 class Traffic(RowRecord, frozen=True):
@@ -63,13 +64,20 @@ class Traffic(RowRecord, frozen=True):
 
 
 def traffic_of(
-    load: Load, seeds: Sequence[int], requests: int, *, in_flight: Rows | None = None, most: Rows | None = None
+    load: Load,
+    seeds: Sequence[int],
+    requests: int,
+    *,
+    in_flight: Rows | None = None,
+    most: Rows | None = None,
+    row: Rows | None = None,
 ) -> Traffic:
     """Draw `requests` for each row of `load`, one run each, from the run's seed.
 
     `in_flight` [runs] of them are decoding at the start, each at a random point of its output, so that a run is steady sooner. With `most`
-    [runs] only so many arrive, exactly at the rate of the load on average: otherwise the surplus of a short run would be the
-    largest error of its percentiles. Raises ValueError where there is neither a rate nor a client.
+    [runs] only so many arrive, exactly at the rate of the load on average: otherwise the surplus of a few short runs would be the largest
+    error of their percentiles. The average is that of all runs with the same number in `row` [runs], one of which may be busier than
+    another like the parts of a long run; None: that of each run. Raises ValueError where there is neither a rate nor a client.
     """
     if (load.closed & (load.concurrency <= 0)).any():
         raise ValueError("a rate is not above 0, and there are no clients")
@@ -89,7 +97,7 @@ def traffic_of(
     clients = np.where(closed, load.concurrency, 0.0).astype(np.int64)
     arrival = np.where(rank < np.maximum(clients - running, 0)[:, None], 0.0, np.inf)
     if not closed.all():
-        arrival = np.where(closed[:, None], arrival, _open_arrivals(load, seeds, rank, most))
+        arrival = np.where(closed[:, None], arrival, _open_arrivals(load, seeds, rank, most, row))
     arrival[rank < 0] = 0.0
     arriving = np.full(runs, requests) if most is None else np.minimum(most, requests)
     arrival[place >= arriving[:, None]] = np.inf
@@ -150,7 +158,7 @@ def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Fl
         values[:, :most] = np.take_along_axis(values[:, :most], order, axis=1)
 
 
-def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | None) -> Floats:
+def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | None, row: Rows | None) -> Floats:
     """Arrival times of requests at a rate, shape of `rank`: number of earlier arrivals, negative for requests in flight at the start."""
     rate = np.where(load.closed, np.nan, load.rate_per_s)
     arrival: Floats = rank / rate[:, None]
@@ -166,7 +174,9 @@ def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | No
             last = np.maximum(np.minimum(most[random], rank.shape[1]) - 1, 0)
             count = np.maximum(rank[random, last] + 1, 0)
             whole = since[np.arange(random.size), last]
-            since = since * (count / np.where(whole > 0, whole, 1.0))[:, None]
+            of_row = np.arange(random.size) if row is None else row[random]
+            counts, wholes = (np.bincount(of_row, weights=values) for values in (count, whole))
+            since = since * (counts / np.where(wholes > 0, wholes, 1.0))[of_row, None]
         arrival[random] = since / rate[random, None]
     return arrival
 
