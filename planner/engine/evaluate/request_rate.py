@@ -27,9 +27,9 @@ NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
 """Multiples of the screened replicas that are simulated; the second row where none of the first is enough."""
 MOST_HALVINGS, CLOSE = 3, 0.04
 """Further rounds that look for fewer replicas, and the relative difference in replicas below which no further round is made."""
-EASILY = 0.7
+EASILY = 0.8
 """Ratio of a latency to its limit by Little's law up to which no more replicas than screened are simulated, unless these are not enough: of
-240 random services 5 % of the numbers with a lower ratio are not enough, and 21 % of those up to 0.9."""
+240 random services 4 % of the numbers with a lower ratio are not enough, and 21 % of those from there to 1."""
 FEW_REPLICAS = 8
 """Number of replicas up to which one less and one more are simulated instead."""
 LATENCIES = ("ttft_s", "tpot_s", "request_s")

@@ -97,11 +97,14 @@ class _RequestTime(RowRecord, frozen=True):
 
         With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
         variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
+        While prompts are computed, a share ρ of the time, more requests come: as in a busy period, the variance of those that come in an
+        iteration is 1/(1 - ρ)² times that of independent ones (Borel and Tanner), and f' holds one of the two factors.
         """
         step = np.minimum(np.sqrt(in_flight), in_flight / 2)
         fewer, ends, further = ((in_flight + k * step) / self.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
         slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
-        variance = self.rate_per_s * (1 + variation**2) / 2 / slope
+        busy = np.minimum(self.rate_per_s * self.parts_s(time, in_flight)[1], MOST_BUSY)
+        variance = self.rate_per_s * (1 + variation**2) / 2 / slope / (1 - busy)
         bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
         return np.minimum(in_flight + bend * variance / (2 * slope), self.most), variance
 
