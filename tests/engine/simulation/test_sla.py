@@ -232,7 +232,7 @@ def test_a_thousand_requests_a_minute_have_a_price() -> None:
     assert p95(best.answer.request_s) <= 5
     assert best.usd_per_month is not None
     assert 6_000 < best.usd_per_month.value < 20_000
-    assert best.answer.assumed["percentiles"] == "simulated, 320 requests at 20.0 a second, seed 0"
+    assert best.answer.assumed["percentiles"] == "simulated, 240 requests at 20.0 a second, seed 0"
 
 
 def test_gathering_frees_the_gpu_and_costs_the_window() -> None:
