@@ -37,13 +37,19 @@ LATENCIES = ("ttft_s", "tpot_s", "request_s")
 """Figures of requests that `ServeColumns` and `Summary` share."""
 
 
-def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
-    """Rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers."""
-    begin, screened_over, too_few, hopeless, _ = screened(replica, targets)
+def served(replica: Replicas, targets: Targets, *, share: float = 1.0) -> tuple[Evaluated, Rows]:
+    """Rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers.
+
+    After these come the rows again at the larger numbers of replicas that were simulated besides, fewest first. The first row, the best
+    candidate, is also simulated at a number with which Little's law expects `share` of its limits.
+    """
+    begin, screened_over, too_few, hopeless, surely, _ = screened(replica, targets, share=share)
     streams = np.broadcast_to(replica.candidates.layout.expert_streams, replica.rows)
     row, replicas = _options(begin, NEARBY, streams)
     useful = (replicas > too_few[row]) & ((replicas <= begin[row]) | (screened_over[row] > EASILY))
     row, replicas = row[useful], replicas[useful]
+    if np.isfinite(surely[0]) and surely[0] > replicas[row == 0].max(initial=0.0):
+        row, replicas = np.append(row, 0), np.append(replicas, surely[0])
     summary = _simulated(replica, row, replicas)
     for turn in range(1 + MOST_HALVINGS):
         over = _overshoot(summary, targets)
@@ -58,8 +64,13 @@ def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
             break
         summary = joined([summary, _simulated(replica, more, further)])
         row, replicas = np.concatenate([row, more]), np.concatenate([replicas, further])
-    best = _best(row, replicas, _overshoot(summary, targets))
-    return _with(replica, row[best], replicas[best], summary.take(best)), row[best]
+    over = _overshoot(summary, targets)
+    best = _best(row, replicas, over)
+    fewest = np.full(replica.rows, np.inf)
+    fewest[row[best]] = np.where(over[best] <= 1, replicas[best], np.inf)
+    larger = np.flatnonzero((over <= 1) & (replicas > fewest[row]))
+    chosen = np.concatenate([best, larger[np.argsort(replicas[larger], kind="stable")]])
+    return _with(replica, row[chosen], replicas[chosen], summary.take(chosen)), row[chosen]
 
 
 def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats, streams: Floats) -> tuple[Rows, Floats]:

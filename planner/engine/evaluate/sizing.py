@@ -61,11 +61,13 @@ class Screened(NamedTuple):
     """Most replicas that do not meet them, with `SURELY`."""
     hopeless: Flags
     """True if even the most replicas that were tried are far from the targets."""
+    surely: Floats
+    """Fewest replicas among those tried first whose ratio is at most the `share` asked for; infinite if there are none."""
     steady: Steady
     """Requests on each of `replicas`."""
 
 
-def screened(replica: Replicas, targets: Targets) -> Screened:
+def screened(replica: Replicas, targets: Targets, *, share: float = 1.0) -> Screened:
     """Replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of those."""
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
@@ -76,6 +78,7 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     over, tried = over.reshape(rows, -1), tried.reshape(rows, -1)
     place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
     enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
+    surely = np.where(over <= share, tried, np.inf).min(axis=1)
     too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
     short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
     chosen = every * multiples + place
@@ -89,7 +92,7 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
         chosen[further] = np.where(within.any(axis=1), found, chosen[further])
         tried, over = (np.concatenate([a.ravel(), b.ravel()]) for a, b in ((tried, finer), (over, over_finer)))
         steady = joined([steady, steady_finer])
-    return Screened(tried.ravel()[chosen], over.ravel()[chosen], too_few, hopeless, steady.take(chosen))
+    return Screened(tried.ravel()[chosen], over.ravel()[chosen], too_few, hopeless, surely, steady.take(chosen))
 
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:

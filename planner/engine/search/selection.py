@@ -46,6 +46,11 @@ class Choice(NamedTuple):
         return bool(self.deployments.sure[self.row])
 
     @property
+    def probability_meets(self) -> float:
+        """Probability that it fits and misses no target."""
+        return float(self.deployments.probability_meets[self.row])
+
+    @property
     def order(self) -> tuple[bool, bool, bool, float]:
         """Sort key: first those that meet their targets, among these those that surely fit, among these those that are available, then by score."""
         d, row = self.deployments, self.row
@@ -80,8 +85,8 @@ def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
 def choose(d: Deployments) -> list[Choice]:
     """Best candidate of every node type and count of GPUs; for a GPU without a solution, only the closest candidate.
 
-    At one price (a commitment is owed as a whole) a faster job, or a service with fewer GPUs, comes first; prices are compared in seven
-    digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and
+    At one price (a commitment is owed as a whole) a faster job, or a service with fewer GPUs, then the surer one, comes first; prices are
+    compared in seven digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and
     is no faster than another of the same GPU that fits as surely is left out.
     """
     memory = d.evaluated.memory
@@ -91,8 +96,8 @@ def choose(d: Deployments) -> list[Choice]:
     solved = np.zeros(len(d.nodes.types), dtype=bool)
     solved[gpu[d.meets]] = True
     possible = np.flatnonzero(d.meets | ~solved[gpu])
-    tie = d.gpus if d.workload.request_rate_per_s else -d.tokens_per_s
-    order = possible[np.lexsort((tie[possible], np.float32(key[possible]), tier[possible]))]
+    ties = (-d.probability_meets, d.gpus) if d.workload.request_rate_per_s else (-d.tokens_per_s,)
+    order = possible[np.lexsort(tuple(column[possible] for column in (*ties, np.float32(key), tier)))]
     place = (gpu[order] * (d.gpus.max() + 1) + d.gpus[order]) * (tier.max() + 1) + tier[order]
     order = order[_faster(place, d.tokens_per_s[order])]
     kept: dict[int, list[int]] = defaultdict(list)

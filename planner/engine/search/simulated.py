@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from planner.engine.answers.plan import SURE
 from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.probability import LATENCY_KINDS, room_for
 from planner.engine.evaluate.replicas import Replicas, replicas_of
 from planner.engine.evaluate.request_rate import served
 from planner.engine.evaluate.sizing import sized
@@ -145,24 +147,48 @@ def _layout_columns(d: Deployments, rows: Rows) -> list[Floats]:
 
 
 def _simulated(choices: Sequence[Choice], known: _Known | None) -> Iterator[Choice]:
-    """`choices` with their simulated latencies, all simulated together."""
+    """`choices` with their simulated latencies, all simulated together; one that is not sure also with the replicas that make it so."""
     groups = list(by_deployments(choices))
     own = [choices[number] for _, numbers in groups for number in numbers]
     numbers_of = [np.array([choices[number].row for number in numbers]) for _, numbers in groups]
     d, targets = own[0].deployments, own[0].deployments.workload.targets
     parts = [(deployments.evaluated, rows) for (deployments, _), rows in zip(groups, numbers_of, strict=True)]
     replicas = known.of(parts, targets.burst) if known else replicas_of(parts, targets.burst)
-    evaluated, place = served(replicas, targets)
+    evaluated, place = served(replicas, targets, share=_sure_share(own[0]))
     node_index = np.concatenate([deployments.node_index[rows] for (deployments, _), rows in zip(groups, numbers_of, strict=True)])
     again = deployments_of(evaluated, d.nodes, node_index[place], d.workload)
-    return (Choice(again, number, own[index].best) for number, index in enumerate(place))
+    return (Choice(again, number, own[place[number]].best) for number in _fewest_and_surer(place, again.probability_meets))
+
+
+def _sure_share(choice: Choice) -> float:
+    """Share of the limits on latency below which a prediction for `choice` is sure to keep them."""
+    ranges = choice.deployments.evaluated.ranges
+    kinds = {LATENCY_KINDS[f"_{limit.latency}_"] for limit in choice.deployments.workload.targets.latency_limits()}
+    widths = [np.broadcast_to(ranges.half_width(kind), choice.deployments.gpus.size)[choice.row] for kind in kinds]
+    return float(np.exp(-max(widths, default=0.0) * room_for(SURE)))
+
+
+def _fewest_and_surer(place: Rows, probability_meets: Floats) -> Iterator[int]:
+    """Numbers of the first row of each `place`, and of its next one that surely meets every target where the first does not."""
+    first, surer = dict[int, float](), set[int]()
+    for number, (index, probability) in enumerate(zip(place.tolist(), probability_meets.tolist(), strict=True)):
+        if index not in first:
+            first[index] = probability
+        elif first[index] < SURE <= round(probability, 2) and index not in surer:
+            surer.add(index)
+        else:
+            continue
+        yield number
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:
-    """Best choice of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
+    """Best choice of every GPU and count, the surest at one price.
+
+    Simulation may have brought two to the same count, and changed which is a GPU's best.
+    """
     kept: dict[tuple[str, str, float], Choice] = {}
     best: dict[tuple[str, str], tuple[str, str, float]] = {}
-    for choice in sorted(choices, key=lambda choice: choice.order):
+    for choice in sorted(choices, key=lambda choice: (choice.order, -choice.probability_meets)):
         node = choice.node_type
         place = (*node.place, float(choice.deployments.gpus[choice.row]))
         kept.setdefault(place, choice)

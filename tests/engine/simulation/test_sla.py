@@ -10,7 +10,7 @@ from engine_sample import NOWHERE, ask, plan, shipped, solutions, workload
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import SURE, Plan, PlanRow
 from planner.engine.evaluate import request_rate
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
@@ -153,11 +153,13 @@ def test_one_replica_less_misses_a_target_that_is_just_met(limit_s: float) -> No
 def test_more_replicas_than_screened_are_found_where_they_are_needed(targets: Targets, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where Little's law meets the limits easily, as it knows no limit of first tokens: the rows are those with all numbers simulated."""
 
-    def rows() -> list[tuple[str, int, Percentiles | None]]:
+    def rows() -> dict[str, tuple[int, Percentiles | None]]:
+        """GPU -> the fewest replicas that meet the targets, and their times."""
         found = Session.open(state=NOWHERE, config=NOWHERE).plan(
             workload(DEFAULT_PRESET, targets=targets), basis="spec", levers=False
         )
-        return [(row.gpu, replicas(row), row.answer.request_s) for row in simulated(found)]
+        by_replicas = sorted(simulated(found), key=replicas, reverse=True)
+        return {row.gpu: (replicas(row), row.answer.request_s) for row in by_replicas}
 
     some = rows()
     monkeypatch.setattr(request_rate, "EASILY", 0.0)
@@ -233,6 +235,30 @@ def test_a_thousand_requests_a_minute_have_a_price() -> None:
     assert best.usd_per_month is not None
     assert 6_000 < best.usd_per_month.value < 20_000
     assert best.answer.assumed["percentiles"] == "simulated, 240 requests at 20.0 a second, seed 0"
+
+
+@pytest.mark.parametrize(("gpu", "rate"), [("B200 SXM", 1000 / 60), ("B200 SXM", 30.0), ("H100 SXM5 80GB", 60.0)])
+def test_a_first_row_that_is_not_sure_has_a_surer_number_of_replicas_beside_it(gpu: str, rate: float) -> None:
+    """The same layout with more replicas, and no sure row that costs less."""
+    asked = {"request_rate_per_s": rate, "gpus_considered": [gpu], "targets": Targets(p95_request_s=5.0), "max_gpus": 128}
+    best, *others = simulated(plan(DEFAULT_PRESET, **asked))
+    assert best.rank == 1
+    assert (best.probability_meets or 0.0) < 0.895
+    surer = next(row for row in others if round(row.probability_meets or 0.0, 2) >= SURE)
+    assert best.answer.layout is not None
+    assert surer.answer.layout is not None
+    assert (surer.answer.layout.tp, surer.answer.layout.pp) == (best.answer.layout.tp, best.answer.layout.pp)
+    assert replicas(surer) > replicas(best)
+    assert p95(surer.answer.request_s) < p95(best.answer.request_s)
+
+
+def test_at_one_price_the_surer_layout_comes_first() -> None:
+    """Four H100 rented for 5 requests a second: two replicas on two GPUs each meet the limit, one on four does so surely."""
+    asked = {"request_rate_per_s": 5.0, "gpus_considered": ["H100 SXM5 80GB"], "targets": Targets(p95_request_s=5.0)}
+    best = simulated(plan(DEFAULT_PRESET, **asked))[0]
+    assert best.answer.layout is not None
+    assert (best.answer.layout.tp, best.answer.layout.dp) == (4, 1)
+    assert (best.probability_meets or 0.0) > 0.95
 
 
 def test_gathering_frees_the_gpu_and_costs_the_window() -> None:

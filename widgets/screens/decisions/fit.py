@@ -194,6 +194,7 @@ class FitScreen(TurningScreen):
         places = [place for place, row in enumerate(self._rows) if row is not None]
         same = (place for place in places if kept is not None and _names(self._rows[place]) == _names(kept))
         listing.highlighted = next(same, places[0] if places else None)
+        self.call_after_refresh(self._show_around)  # its own scrolling may have been for another size
 
     def _blocks(self, width: int) -> Iterator[Block]:
         if self._problems:
@@ -206,9 +207,11 @@ class FitScreen(TurningScreen):
         return self._rows[place] if place is not None and place < len(self._rows) else None
 
     @on(OptionList.OptionHighlighted)
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+    def _show_around(self) -> None:
         """Show what is above the first model with it, and what is below the last, where there is room."""
-        listing, place, (above, below) = self.scrolled, event.option_index, self._around
+        listing, place, (above, below) = self.scrolled, self.scrolled.highlighted, self._around
+        if place is None:
+            return
         if not any(self._rows[:place]) and above < listing.size.height:
             listing.scroll_home(animate=False)
         elif not any(self._rows[place + 1 :]) and below < listing.size.height:
