@@ -64,12 +64,7 @@ def served(replica: Replicas, targets: Targets, *, share: float = 1.0) -> tuple[
             break
         summary = joined([summary, _simulated(replica, more, further)])
         row, replicas = np.concatenate([row, more]), np.concatenate([replicas, further])
-    over = _overshoot(summary, targets)
-    best = _best(row, replicas, over)
-    fewest = np.full(replica.rows, np.inf)
-    fewest[row[best]] = np.where(over[best] <= 1, replicas[best], np.inf)
-    larger = np.flatnonzero((over <= 1) & (replicas > fewest[row]))
-    chosen = np.concatenate([best, larger[np.argsort(replicas[larger], kind="stable")]])
+    chosen = _best_and_larger(row, replicas, _overshoot(summary, targets))
     return _with(replica, row[chosen], replicas[chosen], summary.take(chosen)), row[chosen]
 
 
@@ -124,6 +119,15 @@ def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
     first = np.ones(order.size, dtype=bool)
     first[1:] = row[order][1:] != row[order][:-1]
     return order[first]
+
+
+def _best_and_larger(row: Rows, replicas: Floats, over: Floats) -> Rows:
+    """Best option of each row, then the options with more replicas that are within its limits too, fewest first."""
+    best = _best(row, replicas, over)
+    fewest = np.full(row.max() + 1, np.inf)
+    fewest[row[best]] = np.where(over[best] <= 1, replicas[best], np.inf)
+    larger = np.flatnonzero((over <= 1) & (replicas > fewest[row]))
+    return np.concatenate([best, larger[np.argsort(replicas[larger], kind="stable")]])
 
 
 def _with(replica: Replicas, row: Rows, replicas: Floats, summary: Summary) -> Evaluated:

@@ -169,9 +169,9 @@ class Steady(RowRecord, frozen=True):
 def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Rows | None = None) -> Steady:
     """Times of requests at a rate, by an expansion around Little's law; `row`: see `_request_time`, None: row by row.
 
-    To the time of a request among the mean number of others (`_RequestTime.mean_and_variance`) are added the wait for half a step, but for the share
-    e^-B of requests that find nothing in flight, and for the previous prompt, and √B for the number of prompts that stop a request. The
-    prompts of others stop it between its tokens; its own comes before them, and so does the way through the front end.
+    To the time of a request among the mean number of others (`_RequestTime.mean_and_variance`) are added the wait for half a step, but for
+    the share e^-B of requests that find nothing in flight, and for the previous prompt, and √B for the number of prompts that stop a
+    request. The prompts of others stop it between its tokens; its own comes before them, and so does the way through the front end.
     """
     row = np.arange(load.rate_per_s.size) if row is None else row
     request = _request_time(time, rules, load, row)
