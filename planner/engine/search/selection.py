@@ -86,8 +86,8 @@ def choose(d: Deployments) -> list[Choice]:
     """Best candidate of every node type and count of GPUs; for a GPU without a solution, only the closest candidate.
 
     At one price (a commitment is owed as a whole) a faster job, or a service with fewer GPUs, then the surer one, comes first; prices are
-    compared in seven digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and
-    is no faster than another of the same GPU that fits as surely is left out.
+    compared in seven digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate
+    that costs no less and is no faster than another of the same GPU that fits as surely is left out.
     """
     memory = d.evaluated.memory
     tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))

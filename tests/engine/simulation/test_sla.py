@@ -239,7 +239,7 @@ def test_a_thousand_requests_a_minute_have_a_price() -> None:
 
 @pytest.mark.parametrize(("gpu", "rate"), [("B200 SXM", 1000 / 60), ("B200 SXM", 30.0), ("H100 SXM5 80GB", 60.0)])
 def test_a_first_row_that_is_not_sure_has_a_surer_number_of_replicas_beside_it(gpu: str, rate: float) -> None:
-    """The same layout with more replicas, and no sure row that costs less."""
+    """The surer row has the layout of the first with more replicas."""
     asked = {"request_rate_per_s": rate, "gpus_considered": [gpu], "targets": Targets(p95_request_s=5.0), "max_gpus": 128}
     best, *others = simulated(plan(DEFAULT_PRESET, **asked))
     assert best.rank == 1

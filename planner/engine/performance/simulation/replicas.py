@@ -254,7 +254,7 @@ def _swings(seeds: int) -> Floats:
 
 
 def _spans(load: Load, limit: Floats, in_flight: Floats, swing: Floats, measured: int) -> _Spans:
-    """Numbers of requests for each run; from the start `in_flight` are, on average, with the `swing` of the run more."""
+    """Numbers of requests for each run, which begins with `in_flight` requests and its `swing` more."""
     begun = np.where(load.closed, limit, np.clip(np.round(in_flight + swing), 0.0, np.floor(0.95 * limit))).astype(np.int64)
     queued = np.where(load.closed, np.maximum(load.concurrency - limit, 0.0), 0.0)
     settled = SETTLED + np.where(load.closed, SETTLED_LOOP, SETTLED_SHARE) * in_flight
