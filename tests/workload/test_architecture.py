@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from each_case import each_case
-from parameter_kinds import components
+from parameter_cases import components
 from repository import ROOT
 from two_stack_cases import GOLDEN as TWO_STACKS
 

@@ -1,4 +1,4 @@
-"""Layouts that large models are run in: pipelines with virtual stages, divided sequences, divided experts."""
+"""Layouts that large models are run in: pipelines with virtual stages, divided sequences, divided and shared experts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ from engine_sample import ask, plan, session, workload
 
 from planner.engine.search.layouts import _inference
 from planner.errors import UserError
+from planner.workload.huggingface.config import read_architecture
+from planner.workload.models import ModelShelf
 
 H100 = "H100 SXM5 80GB"
 PUBLISHED_GPU_HOURS = 30.84e6
 """Hours of Llama 3.1 405B (arXiv:2407.21783 and its model card), restarts included."""
 PUBLISHED_TOKENS_PER_S = 14.8e12 / 2.664e6 / 3600
 """Rate of a GPU while DeepSeek-V3 read its 14.8 T tokens in 2.664 M hours of H800 (arXiv:2412.19437, table 1)."""
+SHELF: ModelShelf = session().models
+SHARED_ON = {"H100 SXM5 80GB": 8, "B200 SXM": 8, "GB200": 4}
+SHARED_RATE = 19.0
+"""Requests each second: no multiple of a group that shares experts."""
+
+
+def mixtures() -> list[str]:
+    return [name for name in SHELF.names() if read_architecture(SHELF.config(name)).experts]
+
+
+EVERY = mixtures()
+FEW = ["nemotron-3-super-120b-a12b", "nemotron-3-ultra-550b-a55b", *EVERY[::8]]
 
 
 def test_405b_is_trained_in_a_pipeline_near_its_published_hours() -> None:
@@ -111,3 +125,27 @@ def test_adapters_on_packed_weights_have_no_tensor_parallelism() -> None:
     )
     assert packed == {1}
     assert max(whole) > 1
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", [*FEW, *(pytest.param(name, marks=pytest.mark.thorough) for name in EVERY if name not in FEW)])
+def test_replicas_that_share_experts_come_in_whole_groups(model: str) -> None:
+    """A group has one rank for each part of the experts, which every layer has as many of, and takes a node or several whole ones."""
+    asked = {
+        "model": model, "task": "serve", "input_tokens": 1500, "output_tokens": 400, "request_rate_per_s": SHARED_RATE,
+        "gpus_considered": [*SHARED_ON], "max_gpus": 4096,
+    }  # fmt: skip
+    found = session().plan(session().workload(asked, "test"), basis="spec", levers=False)
+    a = read_architecture(SHELF.config(model))
+    shared = 0
+    for row in found.rows:
+        layout = row.answer.layout
+        if layout is None or layout.ep == 1:
+            continue
+        shared += 1
+        assert layout.dp % layout.ep == 0
+        assert layout.gpus == layout.tp * layout.pp * layout.dp
+        assert a.experts % layout.ep == 0
+        inside = min(layout.gpus_per_node, layout.gpus)
+        assert layout.ep % inside == 0 or inside % layout.ep == 0
+    assert len(found.rows) > shared, "replicas that share nothing are planned beside them"

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from parameter_kinds import components
+from parameter_cases import components
 
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.workload.huggingface.config import read_architecture

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import pytest
 from each_case import each_case
-from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, compute, key
-from parameter_kinds import components
+from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, components, compute, key
 
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.keys import FAMILIES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, evaluated
 from msgspec.structs import replace
-from parameter_kinds import components
+from parameter_cases import components
 from two_stack_cases import GOLDEN, NAMES
 
 from planner.engine.columns import LayoutColumns
