@@ -41,9 +41,10 @@ def pool_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     """Bytes that one sequence of `tokens` needs of the memory for caches on one GPU: its cache, or the larger of its shares of two pools.
 
     Where states of recurrences have a pool of their own (`Engine.state_slots`), a request has several states in it, and neither pool can
-    use the free memory of the other.
+    use the free memory of the other. Where layers with a window have one (`Engine.window_share`), it has room for that share of the
+    tokens of the other layers, however short the window is.
     """
-    cache, states, slots = *_cache_parts(t, tokens), t.engine.state_slots
+    cache, states, slots = *_cache_parts(t, tokens, pools=True), t.engine.state_slots
     apart = (slots > 0) & (states > 0)
     return np.where(apart, np.maximum(cache / (1 - STATES_SHARE), slots * states / STATES_SHARE), cache + states)
 
@@ -54,8 +55,8 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     return cache + states
 
 
-def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
-    """(bytes of keys and values of one sequence of `tokens` on one GPU, bytes of its states).
+def _cache_parts(t: Table, tokens: Floats, *, pools: bool = False) -> tuple[Floats, Floats]:
+    """(bytes of keys and values of one sequence of `tokens` on one GPU, bytes of its states); with `pools`, of its share of each pool.
 
     Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every rank;
     engines that expand it cache keys and values of all heads. States of recurrences have the same size at any length. Where an encoder
@@ -67,6 +68,10 @@ def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
     encoded = m.cached_source * np.ceil(t.job.input_tokens / block) * block * tensor_share(t, m.cached_heads)
     tokens = np.where(m.reads_source > 0, np.maximum(tokens - t.job.input_tokens, 1.0), tokens)
     near = np.minimum(tokens, np.where(m.window > 0, m.window, tokens))
+    share = t.engine.window_share * (m.cached_all > 0) * (m.cached_window > 0)
+    if pools and share.any():
+        apart = np.maximum(tokens, near / np.where(share > 0, share, 1.0))
+        tokens, near = np.where(share > 0, apart, tokens), np.where(share > 0, share * apart, near)
     expands = (t.engine.expands_latent > 0) & (m.expanded > 0)
     cached, heads = np.where(expands, m.expanded, m.cached_all), np.where(expands, m.heads, m.cached_heads)
     every = cached * np.ceil(tokens / block) * block * tensor_share(t, heads)

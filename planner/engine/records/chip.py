@@ -40,8 +40,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Cycles of all multiprocessors together at boost clock; 0: not known."""
     cdna_flop_per_s: N = default(0.0)
     """Vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
-    narrow_experts_rate: N = default(1.0)
-    """Rate of a service's experts stored below 16 bit, over that of its other products."""
+    is_cdna3: N = default(0.0)
+    """1 for AMD's CDNA 3, whose kernels for experts below 16 bit are slower than its other products."""
     fp16_accumulate_gain: N
     """Rate of FP16 products that add up in FP16, over FP32."""
     is_geforce: N = default(0.0)

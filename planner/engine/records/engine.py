@@ -86,6 +86,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """A decoding step copies the weights of the experts of each of its tokens, and multiplies with the copies."""
     gathers_biases: N = default(0.0)
     """Biases of routed experts are gathered for every token, whose gradients are then added up one after the other."""
+    cdna3_experts_rate: N = default(0.25)
+    """Rate of routed experts stored below 16 bit on AMD's CDNA 3, over that of other products, while generating."""
     permutes_tokens: N = default(0.0)
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)
@@ -130,6 +132,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Inputs of products whose scales are of blocks, as mixtures are published, are rounded by kernels of their own; others by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
+    window_share: N = default(0.0)
+    """Tokens that layers with a window have room for, as a share of those of the other layers, where each have a pool; 0: one pool for all."""
     state_slots: N = default(0.0)
     """States of recurrences that a request takes in a pool of their own; 0: they share the cache's."""
     prefill_chunk: N = default(0.0)

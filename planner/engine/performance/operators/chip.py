@@ -20,10 +20,6 @@ USABLE_SHARE = 0.97
 """Usable ÷ label where no driver figure is known: GPUs range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
 GEFORCE_FP16_GAIN = 1.72
 """GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
-NARROW_EXPERTS_RATE = {"CDNA 3": 0.25}
-"""Architecture -> rate of experts below 16 bit in services, over that of other products. MI300X: Qwen3 235B and 30B in FP8 (vLLM of 2025-05, tuned kernels of Triton,
-vllm-project/vllm#17535 and #17530) ask for 0.21 and 0.17, MiniMax M2 in FP8 (SGLang 0.5.13) for 0.33, gpt-oss 20B in MXFP4 (vLLM of 2025-08) for 0.2; GLM 4.6 in 16 bit (#27323)
-is 20 % too fast without any. CDNA 4 with AITER's kernels asks for none (GLM-5.2, one source)."""
 NARROW_ATTENTION_GAIN = 1.7
 """Blackwell decodes latent attention of 128 heads on an FP8 cache in 0.58 of the time in 16 bit, Hopper in 0.91 (TensorRT-LLM 1.3, SGLang 0.5.14:
 decoding tables of aiconfigurator-core 0.12.0)."""
@@ -91,7 +87,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         cycles_per_s=(gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         clock_hz=(gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         cdna_flop_per_s=gpu.compute_flop_per_s.get("bf16", 0.0) * gpu.architecture.startswith("CDNA"),
-        narrow_experts_rate=NARROW_EXPERTS_RATE.get(gpu.architecture, 1.0),
+        is_cdna3=float(gpu.architecture == "CDNA 3"),
         is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
         is_geforce=float(gpu.form_factor == "GeForce"),
         fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,

@@ -71,7 +71,8 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     per_expert = filled_rows(t, rows * s.expert_streams, per_expert) + added_rows(t) / np.maximum(touched, 1e-9)
     kernels = expert_kernels(t)
     grouped = np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
-    grouped = grouped * np.where((j.train <= 0) & (j.expert_bytes < SIXTEEN_BITS), t.chip.narrow_experts_rate, 1.0)
+    packed = (j.train <= 0) & (j.expert_bytes < SIXTEEN_BITS) & (t.chip.is_cdna3 > 0)
+    grouped = grouped * np.where(packed, t.engine.cdna3_experts_rate, 1.0)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows, kernels) + added_bytes(t)
     slower = routed / kernels.rate
     return {

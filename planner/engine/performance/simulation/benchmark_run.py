@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from planner.engine.columns import Floats, Rows, joined
 from planner.engine.performance.prefill_decode.speculative_decoding import rounds_of
 from planner.engine.performance.simulation.batching_rules import BatchingRules
-from planner.engine.performance.simulation.continuous_batching import run_batches
+from planner.engine.performance.simulation.continuous_batching import Trace, run_batches
 from planner.engine.performance.simulation.iteration_time import IterationTime
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
@@ -30,7 +30,9 @@ TOGETHER, MOST_AT_ONCE = 1.5, 400_000
 def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
     """Simulate `requests` [rows] to each replica; the first `warm` of them are not measured.
 
-    A closed loop without a number of clients sends all requests at once, as does one with more clients than requests.
+    A closed loop without a number of clients sends all requests at once, as does one with more clients than requests. At a rate, a number of
+    clients limits what is in flight: a request is sent when it comes and a client is free, and its latency counts from then on, as load
+    generators do (vllm bench serve --max-concurrency; decision 347).
     """
     clients = np.where(load.concurrency > 0, np.minimum(load.concurrency, requests), np.where(load.closed, requests, 0.0))
     open_limit = np.where(load.closed | (load.concurrency <= 0), np.inf, load.concurrency)
@@ -38,7 +40,8 @@ def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, re
     load = replace(load, concurrency=clients)
     order = np.argsort(requests, kind="stable")
     parts = [
-        _run(time.take(rows), rules.take(rows), load.take(rows), requests[rows], warm[rows]) for rows in _alike(order, requests)
+        _run(time.take(rows), rules.take(rows), load.take(rows), open_limit[rows], requests[rows], warm[rows])
+        for rows in _alike(order, requests)
     ]
     return with_saturated(joined(parts or [NO_ROWS]), order, requests.size)
 
@@ -54,8 +57,8 @@ def _alike(order: Rows, requests: Rows) -> Iterator[Rows]:
             begin = place
 
 
-def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
-    """Simulate rows together; their figures are those of the measured requests of all seeds."""
+def _run(time: IterationTime, rules: BatchingRules, load: Load, limit: Floats, requests: Rows, warm: Rows) -> Summary:
+    """Simulate rows together; their figures are those of the measured requests of all seeds. `limit`: most in flight at a rate."""
     row = np.repeat(np.arange(requests.size), SEEDS)
     seeds = np.tile(np.arange(SEEDS), requests.size)
     time, rules, load, most = time.take(row), rules.take(row), load.take(row), requests[row]
@@ -67,6 +70,8 @@ def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, 
         traffic = replace(traffic, rounds=rounds_of(traffic.decoded_tokens, seeds, time.draft))
     warm = np.minimum(warm[row], most - 1)
     trace = run_batches(time, rules, traffic, warm=warm, measured=most - warm)
+    if np.isfinite(limit).any():
+        trace = replace(trace, sent_s=_sent(trace, limit[row]))
     late: dict[str, Floats] = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
     return summarise(trace, warm=warm, measured=most - warm, row=row, **late)
 
@@ -76,3 +81,11 @@ def _taken_in(traffic: Traffic, intake_s: Floats) -> Floats:
     number = np.arange(traffic.arrival_s.shape[1])
     found: Floats = traffic.arrival_s + np.where(number < traffic.clients[:, None], number * intake_s[:, None], 0.0)
     return found
+
+
+def _sent(trace: Trace, limit: Floats) -> Floats:
+    """Times at which requests are sent, of which no more than `limit` [runs] are in flight: number k with the end of number k - limit by time."""
+    width = trace.sent_s.shape[1]
+    before = np.arange(width) - np.where(np.isfinite(limit), limit, width)[:, None].astype(np.int64)
+    ends = np.take_along_axis(np.sort(trace.end_s, axis=1), np.maximum(before, 0), axis=1)
+    return np.where(before >= 0, np.fmax(trace.sent_s, ends), trace.sent_s)
