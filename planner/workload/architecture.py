@@ -248,6 +248,12 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         further = sum(one.layers for one in self.instead if one.part == "mlp" and one.used)
         return (self.dense_layers + further) / self.layers
 
+    @property
+    def mixer_share(self) -> float:
+        """Share of the layers that have attention, or a recurrence in its place."""
+        further = sum(one.layers for one in self.instead if one.part == "attention" and one.used)
+        return (self.attention_layers + further) / self.layers
+
     @cached_property
     def mixing_matrix(self) -> float:
         """Matrix parameters of a layer's attention and the additional parts, the mean over the layers."""

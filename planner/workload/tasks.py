@@ -271,6 +271,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     warmup_requests: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """First of these `requests`, which are not measured."""
     concurrency: Count | Literal["max"] | None = None
+    """For a service: requests in flight; "max": as many as fit. Beside a request rate: most requests in flight, as the client or the engine limits them."""
     request_rate_per_s: Moderate | None = None
     arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
     """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""

@@ -1,7 +1,8 @@
 """Published speeds and peaks of programs to which nothing was fitted: errors and coverage of what the planner says of them.
 
 tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
-fsdp_qlora, LitGPT, TRL, nanoGPT, PEFT and seven other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, AutoAWQ, vLLM on MI300X. Limits stand a little beyond what was found.
+fsdp_qlora, LitGPT, TRL, nanoGPT, PEFT, ATorch, nanotron,
+lightning-thunder, InternLM and fourteen other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, AutoAWQ, vLLM on MI300X. Limits stand a little beyond what was found.
 """
 
 from __future__ import annotations
@@ -100,6 +101,37 @@ FOUND = {
     ("PEFT on A100, OpenLLaMA 7B", "device_bytes"): (5, 0.19, 0.75),
     ("transformers, Qwen3.5 9B on 8 B200", "tokens_per_s"): (1, 0.30, 0.95),
     ("nanochat, 20 layers on 8 A100", "tokens_per_s"): (1, 0.30, 0.0),
+    ("ATorch FSDP, Llama 2 7B", "allocated_bytes"): (4, 0.57, 0.00),
+    ("ATorch FSDP, Llama 2 7B", "tokens_per_s_per_gpu"): (4, 0.13, 0.95),
+    ("torchtitan, wrapping of 2024", "reserved_bytes"): (1, 0.15, 0.95),
+    ("torchtitan, wrapping of 2024", "tokens_per_s_per_gpu"): (1, 0.16, 0.95),
+    ("torchtitan, float8 of 2025-01", "reserved_bytes"): (3, 0.03, 0.95),
+    ("torchtitan, float8 of 2025-01", "tokens_per_s_per_gpu"): (3, 0.25, 0.95),
+    ("torchtitan, Qwen3 32B", "reserved_bytes"): (4, 0.13, 0.95),
+    ("torchtitan, Qwen3 32B", "tokens_per_s_per_gpu"): (4, 0.52, 0.23),
+    ("benchmark_litgpt of lightning-thunder", "allocated_bytes"): (12, 0.13, 0.95),
+    ("benchmark_litgpt of lightning-thunder", "tokens_per_s_per_gpu"): (5, 0.06, 0.95),
+    ("LLMs from scratch, GPT-2 124M", "reserved_bytes"): (5, 0.57, 0.78),
+    ("LLMs from scratch, GPT-2 124M", "tokens_per_s"): (5, 0.46, 0.38),
+    ("torchtitan, FlexAttention with CP 2", "reserved_bytes"): (1, 0.11, 0.95),
+    ("torchtitan, FlexAttention with CP 2", "tokens_per_s_per_gpu"): (1, 0.18, 0.95),
+    ("ATorch on DeepSpeed 3D, Llama 2 7B", "allocated_bytes"): (4, 0.18, 0.95),
+    ("ATorch on DeepSpeed 3D, Llama 2 7B", "tokens_per_s_per_gpu"): (4, 0.18, 0.73),
+    ("nanotron, Llama 1B", "allocated_bytes"): (8, 0.15, 0.95),
+    ("nanotron, Llama 1B", "reserved_bytes"): (8, 0.14, 0.95),
+    ("nanotron, Llama 1B", "tokens_per_s_per_gpu"): (6, 0.38, 0.48),
+    ("NeMo, Llama 3 8B on 8 B200", "allocated_bytes"): (1, 0.31, 0.00),
+    ("NeMo, Llama 3 8B on 8 B200", "reserved_bytes"): (1, 0.24, 0.95),
+    ("NeMo, Llama 3 8B on 8 B200", "device_bytes"): (1, 0.23, 0.95),
+    ("NeMo, Llama 3 8B on 8 B200", "tokens_per_s"): (2, 0.09, 0.95),
+    ("TRL, one million tokens", "tokens_per_s"): (1, 0.08, 0.95),
+    ("ColossalAI, Llama 2 7B on H200", "allocated_bytes"): (1, 0.13, 0.95),
+    ("ColossalAI, Llama 2 7B on H200", "tokens_per_s"): (1, 0.07, 0.95),
+    ("swiss-ai Megatron-LM on GH200", "tokens_per_s_per_gpu"): (6, 0.38, 0.48),
+    ("ColossalAI-Pytorch-lightning, GPT-2 XL", "allocated_bytes"): (2, 0.47, 0.48),
+    ("InternLM-7B on its own program", "tokens_per_s_per_gpu"): (6, 0.09, 0.95),
+    ("torchtitan, asynchronous TP of 2025", "tokens_per_s_per_gpu"): (2, 0.10, 0.95),
+    ("VectorLM, Llama 3 8B", "tokens_per_s"): (12, 0.13, 0.95),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 

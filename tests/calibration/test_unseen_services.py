@@ -7,7 +7,8 @@ cache. `latencies`: requests one by one and fixed batches, of which the other fi
 and constants of 2026-11-26 were fitted. `reports`: runs in issues, pull requests and a repository, found on 2026-11-27. `tuned`: pull
 requests that tune kernels of experts, found later that day. `elsewhere`: single streams of desktop parts, fixed batches of TurboMind, bursts of vLLM 0.5.4 and closed
 loops of a cloud, found after those. `deployments`: vLLM 0.27 and 0.29 on AWS's G7, G7e and H200 instances, found after those. `repositories`: repositories and pull
-requests of 2025 and 2026, found on 2026-11-28 and read by no fit. These rows are never part of the folder that ranges and
+requests of 2025 and 2026, found on 2026-11-28 and read by no fit. `further`: releases, issues and pull requests of 2023 to 2026 from RTX 5090 to MI355X,
+found later that day. These rows are never part of the folder that ranges and
 constants are fitted to, and were written before the program was asked.
 """
 
@@ -68,6 +69,11 @@ MEDIANS = {
     ("repositories", "ttft_s"): 0.25,
     ("repositories", "request_s"): 0.26,
     ("repositories", "decode_tokens_per_s"): 0.06,
+    ("further", "output_tokens_per_s"): 0.24,
+    ("further", "tpot_s"): 0.27,
+    ("further", "ttft_s"): 0.62,
+    ("further", "requests_per_s"): 0.14,
+    ("further", "decode_tokens_per_s"): 0.06,
 }
 """File and kind of figure -> largest median error.
 
@@ -83,6 +89,7 @@ INSIDE = {
     ("deployments", "ttft_s"): 0.75,
     ("repositories", "output_tokens_per_s"): 0.80,
     ("repositories", "request_s"): 0.30,
+    ("further", "tpot_s"): 0.80,
 }
 """File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
 USUAL = 0.85
@@ -96,6 +103,7 @@ LEAST_VALUES = {
     "elsewhere": 85,
     "deployments": 33,
     "repositories": 120,
+    "further": 120,
 }
 """File -> values that it has more of."""
 

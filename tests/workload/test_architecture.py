@@ -55,6 +55,21 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "mixers", "mlps"),
+    [
+        ("llama-3.1-8b", 1.0, 1.0),
+        ("deepseek-v3", 1.0, 1.0),
+        ("qwen3-next-80b-a3b", 1.0, 1.0),
+        ("nemotron-3-nano-30b-a3b", 29 / 52, 23 / 52),  # 23 Mamba-2 and 6 attention layers, 23 of experts
+    ],
+)
+def test_a_layer_has_attention_and_an_mlp_or_is_one_of_them(name: str, mixers: float, mlps: float) -> None:
+    model = architecture(name)
+    assert model.mixer_share == pytest.approx(mixers)
+    assert model.dense_share + model.moe_layers / model.layers == pytest.approx(mlps)
+
+
+@pytest.mark.parametrize(
     ("name", "context"),
     [
         ("mistralai/Mistral-Small-24B-Instruct-2501", 32_768),  # its card: "A 32k context window"

@@ -79,6 +79,7 @@ class ModelColumns(Columns, frozen=True):
     shared_ffn: Floats
     moe_layers: Floats
     dense_share: Floats
+    mixer_share: Floats
     layers_shared: Floats
     experts_total: Floats
     total: Floats
@@ -96,6 +97,11 @@ class ModelColumns(Columns, frozen=True):
     def moe_share(self) -> Floats:
         """Share of the layers that have routed experts."""
         return self.moe_layers / self.layers
+
+    @property
+    def parts(self) -> Floats:
+        """Share of its two parts, attention and MLP, that a layer has in the mean: a half where each layer is one of them."""
+        return (self.mixer_share + self.dense_share + self.moe_share) / 2
 
     @property
     def mean_ffn(self) -> Floats:

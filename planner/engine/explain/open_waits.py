@@ -61,8 +61,13 @@ def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
     loops = serves & ~runs & (rows(rows.e.table.job.uniform_loop) > 0) & (rows(rows.e.table.layout.sequences) > 1)
     apart, together = np.zeros(serves.size), np.zeros(serves.size)
     if loops.any():
-        apart[loops], together[loops] = _of_loop(Chosen.of(rows.e, rows.numbers[loops].tolist()), s)
+        apart[loops], together[loops] = _of_loop(
+            Chosen.of(rows.e, rows.numbers[loops].tolist()), s, rows(rows.e.table.job.uniform_loop)[loops]
+        )
     rated = serves & np.array([bool(job.request_rate_per_s) for job in rows.jobs])
+    bursts = serves & runs & ~rated & (rows(rows.e.table.layout.sequences) > 1)
+    if bursts.any():
+        together[bursts] = _of_loop(Chosen.of(rows.e, rows.numbers[bursts].tolist()), s, 1.0)[1]
     if rated.any() and rows.e.queue is not None:
         waiting = np.where(rated, _waiting_share(rows, rows.e.queue, s), 0.0)
         apart, together = apart - USUAL_SHARE * np.log1p(-waiting), together + USUAL_SHARE * np.log1p((LONGER_QUEUE - 1) * waiting)
@@ -83,10 +88,13 @@ def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:
     return np.minimum(waits, MOST_WAITING)
 
 
-def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
-    """Closed loops of one length: requests may be independent, as where only a mean length is given, or may all come together."""
+def _of_loop(rows: Chosen, s: ServeColumns, steady: Floats | float) -> tuple[Floats, Floats]:
+    """Half widths of closed loops; `steady`: the share of requests that stay in step, 1 where all have one length or all are sent at once.
+
+    Requests may be independent, as where only a mean length is given, or may all come together.
+    """
     job, engine, sequences = rows.e.table.job, rows.e.table.engine, rows(rows.e.table.layout.sequences)
-    prompt_s, step_s, mean_s, steady = rows(s.prefill_s), rows(s.step_s), rows(s.ttft_s.mean), rows(job.uniform_loop)
+    prompt_s, step_s, mean_s = rows(s.prefill_s), rows(s.step_s), rows(s.ttft_s.mean)
     chunk = np.where(rows(job.max_num_batched_tokens) > 0, rows(job.max_num_batched_tokens), rows(engine.prefill_chunk))
     shared = np.minimum(sequences, np.maximum(1.0, chunk // rows(job.input_tokens - job.prefix_tokens)))
     late_s = rows(engine.front_end_s) + (0.5 + rows(engine.late_steps)) * step_s

@@ -106,6 +106,15 @@ def test_the_first_requests_of_a_run_may_find_a_cold_service() -> None:
     assert high(loop) > 0.05 * COLD_START_PCIE_S
 
 
+def test_requests_that_are_all_sent_at_once_may_be_read_together() -> None:
+    burst = {**LOOP, "engine": "vllm", "requests": 64}
+    at_once, alone, rated = answers_to(burst, {**burst, "concurrency": 1}, {**burst, "request_rate_per_s": 2.0})
+    assert at_once.evidence[TOGETHER] > 0
+    assert APART not in at_once.evidence
+    assert TOGETHER not in alone.evidence
+    assert rated.evidence.get(TOGETHER, 0.0) < at_once.evidence[TOGETHER]
+
+
 def test_one_gpu_compiles_kernels_for_its_first_requests() -> None:
     of_ten = {**RUN, "tp": 1, "gpus": 1, "request_rate_per_s": None, "concurrency": 10}
     cold, warm = answers_to(of_ten, {**of_ten, "warmup_requests": 20})

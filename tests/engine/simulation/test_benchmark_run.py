@@ -120,6 +120,22 @@ def test_a_limit_on_sequences_lengthens_a_burst() -> None:
     assert value(limited, "tpot_s") < value(free, "tpot_s")
 
 
+@pytest.mark.parametrize("limit", [1, 4])
+def test_a_request_at_a_rate_is_sent_once_a_client_is_free(limit: int) -> None:
+    """All but the first come at once and wait for a client, which is no part of their latency: each takes the time of its own iterations."""
+    found = benchmark(24, rate_per_s=1e6, concurrency=limit, outputs=50)
+    assert found.ttft_s.p50[0] == pytest.approx(STEP_S, rel=0.02)
+    assert found.request_s.mean[0] == pytest.approx(50 * STEP_S, rel=0.05)
+    assert found.requests_per_s[0] == pytest.approx(limit / (50 * STEP_S), rel=0.05)
+
+
+def test_a_limit_of_the_engine_is_a_wait() -> None:
+    """Requests that were sent wait for a place in the engine, unlike those that wait for a client."""
+    sent, waiting = benchmark(24, rate_per_s=1e6, sequences=4, outputs=50), benchmark(24, rate_per_s=1e6, concurrency=4, outputs=50)
+    assert sent.ttft_s.mean[0] > 20 * waiting.ttft_s.mean[0]
+    assert sent.requests_per_s[0] == pytest.approx(waiting.requests_per_s[0], rel=1e-6)
+
+
 def test_small_iterations_let_others_wait_less() -> None:
     """Sequences that decode beside prompts of 8,000 tokens stand still for less of them at a time."""
     load = {"input_tokens": 8000, "output_tokens": 100, "request_rate_per_s": 1.0}

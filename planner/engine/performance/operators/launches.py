@@ -40,11 +40,11 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     m, c = t.model, t.chip
     by_clock = (t.engine.kernels_by_clock > 0) & (c.clock_hz > 0)
     on = np.where(c.is_cpu > 0, 0.0, np.where(by_clock, TIMED_AT_HZ / np.where(by_clock, c.clock_hz, 1.0), 1.0))
-    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s) * (1 + m.reads_source)
+    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s) * (m.mixer_share + m.reads_source)
     apart = np.maximum(t.engine.rounds_apart, t.engine.rounds_blocks_apart * (m.experts > 0))
     rounding = ROUNDED_INPUTS * apart * (t.job.narrow_bytes > 0)
     adapters = ADAPTER_KERNELS * (t.job.served_adapters > 0)
-    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding + adapters) * SMALL_KERNEL_S
+    small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding + adapters) * m.parts * SMALL_KERNEL_S
     products = c.latency_s * products_of_layer(t) + m.moe_share * experts_latency_s(t)
     return products * on, attention * on, small * on
 
@@ -52,7 +52,8 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
 def products_of_layer(t: Table) -> Floats:
     """Products of a layer outside its routed experts: two of each attention, two of a dense MLP or of shared experts, the router."""
     m = t.model
-    return 4 + 2 * m.reads_source + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
+    dense = m.dense_share + m.moe_share * (m.shared_ffn > 0)
+    return 2 * (m.mixer_share + m.reads_source + dense) + m.moe_share
 
 
 def operators_of_layer(t: Table) -> Floats:
@@ -68,7 +69,7 @@ def launches_of_layer(t: Table) -> Floats:
     one_by_one = e.launches_per_expert * m.experts / t.layout.ep
     chosen_apart = e.routing_launches * (t.job.expert_bytes >= 1)
     routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, chosen_apart))
-    own = e.launches_per_layer * np.where(e.by_operators > 0, operators_of_layer(t) / OF_LLAMA, 1.0)
+    own = e.launches_per_layer * m.parts * np.where(e.by_operators > 0, operators_of_layer(t) / OF_LLAMA, 1.0)
     python = np.where(t.job.train > 0, e.python_training, e.python_launches) * np.where(
         t.chip.is_geforce > 0, e.geforce_launches, 1.0
     )
