@@ -88,6 +88,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Biases of routed experts are gathered for every token, whose gradients are then added up one after the other."""
     cdna3_experts_rate: N = default(0.25)
     """Rate of routed experts stored below 16 bit on AMD's CDNA 3, over that of other products, while generating."""
+    expert_layer_s: N = default(0.0)
+    """Seconds of a layer with routed experts in a service, beside its products, attention and kernels, but for GPUs of compute capability 11 and more."""
     permutes_tokens: N = default(0.0)
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)

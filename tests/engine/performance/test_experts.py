@@ -311,6 +311,21 @@ def test_decoding_in_blocks_takes_twice_as_long() -> None:
     assert filled.mean.value / plain.mean.value == pytest.approx(32.2 / 16.4, rel=0.2)
 
 
+def test_layers_with_experts_took_longer_before_vllm_0_17() -> None:
+    """45 µs for each of the 48 layers of Qwen3 30B, whose steps are replayed as CUDA graphs; none on RTX Blackwell, and none of a dense model."""
+    one = {"task": "generate", "input_tokens": 1000, "output_tokens": 100, "batch": 1}
+
+    def longer(model: str, gpu: str) -> float:
+        before, since = (
+            ask(**one, model=model, gpu=gpu, engine=f"vllm@{release}").seconds_by_class for release in ("0.16", "0.17")
+        )
+        return sum(before.values()) - sum(since.values())
+
+    assert longer("qwen3-30b-a3b", "H100 SXM5 80GB") == pytest.approx(100 * 48 * 45e-6, rel=0.15)
+    assert longer("qwen3-30b-a3b", "RTX PRO 6000") == pytest.approx(0, abs=1e-3)
+    assert longer("llama-3.1-8b", "H100 SXM5 80GB") == pytest.approx(0, abs=1e-3)
+
+
 def test_a_longer_pass_fills_tiles_better() -> None:
     """gpt-oss 20B on GB10, 2,048 tokens: 541 ms in passes of 2,048 (ggml-org/llama.cpp, benches/dgx-spark.md)."""
     asked = {

@@ -79,7 +79,7 @@ def test_a_prompt_alone_is_launched_as_one_among_others(engine: str, model: str,
         assert found.tpot_s is not None
         waited_s, token_s = found.ttft_s.mean.value, found.tpot_s.mean.value
         assert launches * 5e-6 < waited_s < launches * 5e-6 + 3 * token_s + 7e-3, "front end, a token later, the device's own"
-        assert token_s < max(0.011, launches * 5e-6 / 2)
+        assert token_s < max(0.016, launches * 5e-6 / 2)
 
 
 @pytest.mark.parametrize("output", [1, 2, 40])

@@ -9,7 +9,14 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import copied_experts
-from planner.engine.performance.operators.expert_kernels import ALIKE, ALIKE_OF_ANY, ExpertKernels, expert_kernels, moved_once
+from planner.engine.performance.operators.expert_kernels import (
+    ALIKE,
+    ALIKE_OF_ANY,
+    DATA_CENTRE_BLACKWELL,
+    ExpertKernels,
+    expert_kernels,
+    moved_once,
+)
 
 BIAS_GRADIENT_S = 1e-10
 """Seconds for each value of a gathered bias whose gradient is added up with those of the other tokens of its expert: of gpt-oss 20B on eight B300, 8,640 values for
@@ -67,7 +74,9 @@ def imbalance(t: Table) -> Floats:
 def experts_latency_s(t: Table) -> Floats:
     """Seconds of the experts of one layer that depend neither on rates nor on tokens."""
     k = expert_kernels(t)
-    return k.latency_s + k.expert_s * t.model.experts / t.layout.ep
+    capability = t.chip.compute_capability
+    served = (t.job.train <= 0) & ((capability < DATA_CENTRE_BLACKWELL[1]) | ~np.isfinite(capability))
+    return k.latency_s + k.expert_s * t.model.experts / t.layout.ep + t.engine.expert_layer_s * served
 
 
 def routed_traffic_bytes(t: Table, rows: Floats, kernels: ExpertKernels | None = None) -> Floats:
