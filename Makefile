@@ -82,7 +82,7 @@ samples: $(DEVELOPMENT) ## Print the samples of README and docs/guide/usage.md a
 
 calibrate: $(DEVELOPMENT) ## Fit the ranges to DIR, a folder of published measurements, each source left out in turn
 	"$(BIN)/python" scripts/calibration/fit_ranges.py "$(DIR)"
-	"$(BIN)/python" scripts/calibration/fit_classes.py
+	"$(BIN)/python" scripts/calibration/fit_classes.py "$(DIR)"
 
 accuracy: $(DEVELOPMENT) ## Write docs/evidence/accuracy.md from DIR, a folder of published measurements (OPERATORS: of operator timings)
 	"$(BIN)/python" scripts/calibration/accuracy.py "$(DIR)" $(if $(OPERATORS),--operators "$(OPERATORS)")

@@ -1,10 +1,11 @@
 """Fit factors on the ranges of generations of GPUs to collected measurements, and write presets/spreads/collected.toml.
 
-    scripts/calibration/fit_classes.py
+    scripts/calibration/fit_classes.py FOLDER
 
 A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation with
 values in tests/data/unseen (without the files of `JUDGES`), of several sources, has the smallest factor with which they lie inside as often as
-the nominal share, if it is below that of an unseen class. Run it after fit_ranges.py.
+the nominal share, if it is below that of an unseen class. Training speed of a program that is not compared with published peaks has the
+factor with the lowest interval score over the sources of FOLDER and those collected (`ranges.programs`). Run it after fit_ranges.py.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections import defaultdict
 from statistics import fmean
 
 import msgspec
-from fitting import ROOT, plain_session
+from fitting import ROOT, options_of, plain_session
 from ranges.collected import FOLDER, JUDGES, request_of, rows_of
+from ranges.programs import KIND, program_factor
 
 from planner.schema import read_struct
 from planner.session import Session
@@ -83,15 +85,20 @@ def _entries(factors: dict[str, float]) -> str:
 
 def main() -> None:
     """Fit the factors, and write."""
+    folder = options_of(__doc__).parse_args().folder
+    of_programs, runs_of = program_factor(plain_session(), folder)
     classes, inside = factors_of(published_spreads())
     values = sum(len(one) for of_sources in inside.values() for one in of_sources.values())
     sources = {source for of_sources in inside.values() for source in of_sources}
     today = dt.datetime.now(dt.UTC).date().isoformat()
     lines = [
         f"# Written by scripts/calibration/fit_classes.py on {today}; the script says the method. Do not edit: run it again.",
-        f'source = "{values:,} values of {len(sources)} sources (tests/data/unseen)"',
+        f'source = "{values:,} values of {len(sources)} sources of services (tests/data/unseen), {runs_of} sources of training"',
         f"retrieved = {today}",
-        f'method = "the smallest factor with which ranges hold {NOMINAL:.0%} of a generation of GPUs, a source counting as one"',
+        f'method = "the smallest factor with which ranges hold {NOMINAL:.0%} of a generation of GPUs, a source counting as one; of open programs: the lowest interval score"',
+        "",
+        "[open_programs]",
+        f"{json.dumps(KIND)} = {of_programs:g}",
         "",
         "[classes]",
         *(f"{json.dumps(kind)} = {{ {_entries(factors)} }}" for kind, factors in sorted(classes.items())),

@@ -9,7 +9,8 @@ from engine_sample import ask, session
 from planner.engine.evaluate.ranges import Ranges
 from planner.engine.explain.range_ends import KINDS_OF
 from planner.engine.job.engines import ENGINES
-from planner.workload.published.spreads import KINDS, Classes, published_spreads
+from planner.paths import read_shipped
+from planner.workload.published.spreads import KINDS, PROGRAM_OPEN, Classes, Collected, published_spreads
 
 DENSE = {"task": "serve", "model": "llama-3.1-8b", "engine": "vllm", "input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
 
@@ -37,6 +38,17 @@ def test_times_of_a_class_without_published_values_have_a_wider_range() -> None:
     assert seen == again
     assert unseen == pytest.approx(seen * spreads.unseen_class)
     assert spreads.unseen_class > 1.1
+
+
+def test_speed_of_an_open_program_has_a_wider_range() -> None:
+    spreads, collected = published_spreads(), read_shipped(Collected, "spreads", "collected.toml")
+    named, program = Ranges({PROGRAM_OPEN: np.array([0.0, 1.0])}, np.zeros(1), np.ones(1)).half_width("training speed")
+    assert program == pytest.approx(named * collected.open_programs["training speed"])
+    assert spreads.slope("training speed", PROGRAM_OPEN) > 0
+    trained = {"task": "train", "model": "llama-3.1-8b", "gpu": "H100 SXM", "gpus": 8}
+    library, none = (ask(**trained, engine=engine) for engine in ("torch@2025-06", None))
+    assert library.evidence[PROGRAM_OPEN] == 1
+    assert PROGRAM_OPEN not in none.evidence
 
 
 def test_a_service_whose_engine_has_no_published_values_says_so_and_has_a_wider_range() -> None:

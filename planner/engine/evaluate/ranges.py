@@ -16,7 +16,7 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
-from planner.workload.published.spreads import ENGINE_OPEN, RELEASE_OPEN, Classes, published_spreads
+from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, RELEASE_OPEN, Classes, published_spreads
 from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
@@ -117,6 +117,7 @@ def _ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColum
         PCIE: several & (s.nvlink == 0),
         "weights below 16 bit": job.linear_bytes < 2,
         HOST_TIME: host_share(timed),
+        PROGRAM_OPEN: job.program_open,
     }
     by_job = [_facts_of_job(job) for job in candidates.jobs]
     for name in dict.fromkeys(name for job_facts in by_job for name in job_facts):

@@ -27,7 +27,6 @@ from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
 from planner.units import SECONDS_PER_HOUR, bytes_text, digits, percent_text
-from planner.workload.published.spreads import PROGRAM_OPEN
 
 FIXED = ("weights", "optimizer", "kv_cache")
 """Components of memory that are certain: no range goes below their sum."""
@@ -88,7 +87,6 @@ def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, floa
         TRANSIENT: added(rows(getattr(m, name)) for name in COMING_AND_GOING) / total,
         MAY_DIVIDE: -np.log1p(-rows(m.may_divide) / total),
         kept: np.log1p(rows(m.may_keep) / total),
-        PROGRAM_OPEN: rows(rows.e.table.job.program_open),
         **open_ends,
         NETWORK: rows(ranges.network),
         LENGTHS: rows(ranges.lengths),

@@ -1,6 +1,7 @@
 """Errors of predictions of published measurements: half widths of ranges by kind, and facts that widen them (`presets/spreads/`)."""
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Literal, NamedTuple
@@ -120,6 +121,8 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     method: str
     classes: dict[str, dict[str, Annotated[float, msgspec.Meta(ge=1)]]]
     """Kind of figure -> generation of GPUs -> factor on the half width with which these measurements lie inside."""
+    open_programs: dict[str, Annotated[float, msgspec.Meta(ge=1)]]
+    """Kind of figure -> factor on the half width where `PROGRAM_OPEN` holds."""
 
 
 @cache
@@ -128,6 +131,8 @@ def published_spreads() -> Spreads:
     found = read_shipped(Spreads, "spreads", "published.toml")
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))
-    also = read_shipped(Collected, "spreads", "collected.toml").classes
-    kinds = {kind: replace(one, collected=also.get(kind, {})) for kind, one in found.kinds.items()}
+    also = read_shipped(Collected, "spreads", "collected.toml")
+    kinds = {kind: replace(one, collected=also.classes.get(kind, {})) for kind, one in found.kinds.items()}
+    for kind, factor in also.open_programs.items():
+        kinds[kind].engines[PROGRAM_OPEN] = math.log(factor)
     return replace(found, kinds=kinds)
