@@ -58,21 +58,20 @@ def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
     """The waits of rows that generate, prefill or serve; 0 if nothing is open."""
     serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in rows.jobs])
     runs = np.array([job.workload.requests is not None for job in rows.jobs])
-    loops = serves & ~runs & (rows(rows.e.table.job.uniform_loop) > 0) & (rows(rows.e.table.layout.sequences) > 1)
-    apart, together = np.zeros(serves.size), np.zeros(serves.size)
-    if loops.any():
-        apart[loops], together[loops] = _of_loop(
-            Chosen.of(rows.e, rows.numbers[loops].tolist()), s, rows(rows.e.table.job.uniform_loop)[loops]
-        )
     rated = serves & np.array([bool(job.request_rate_per_s) for job in rows.jobs])
-    bursts = serves & runs & ~rated & (rows(rows.e.table.layout.sequences) > 1)
-    if bursts.any():
-        together[bursts] = _of_loop(Chosen.of(rows.e, rows.numbers[bursts].tolist()), s, 1.0)[1]
+    table = rows.e.table
+    several = serves & (rows(table.layout.sequences) > 1)
+    at_once = several & runs & ~rated
+    steady = np.where(at_once, 1.0, rows(table.job.uniform_loop) * (several & ~runs))
+    apart, together = np.zeros(serves.size), np.zeros(serves.size)
+    if (meet := steady > 0).any():
+        below, above = _of_loop(Chosen.of(rows.e, rows.numbers[meet].tolist()), s, steady[meet])
+        apart[meet], together[meet] = np.where(at_once[meet], 0.0, below), above
     if rated.any() and rows.e.queue is not None:
         waiting = np.where(rated, _waiting_share(rows, rows.e.queue, s), 0.0)
         apart, together = apart - USUAL_SHARE * np.log1p(-waiting), together + USUAL_SHARE * np.log1p((LONGER_QUEUE - 1) * waiting)
     cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
-    layout = rows.e.table.layout
+    layout = table.layout
     pcie = rows((np.maximum(layout.tp * layout.pp * layout.cp, layout.ep) > 1) & (layout.nvlink == 0))
     for place in np.flatnonzero(serves & runs):
         for name, seconds in _cold_start_s(rows.jobs[place], COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
@@ -88,7 +87,7 @@ def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:
     return np.minimum(waits, MOST_WAITING)
 
 
-def _of_loop(rows: Chosen, s: ServeColumns, steady: Floats | float) -> tuple[Floats, Floats]:
+def _of_loop(rows: Chosen, s: ServeColumns, steady: Floats) -> tuple[Floats, Floats]:
     """Half widths of closed loops; `steady`: the share of requests that stay in step, 1 where all have one length or all are sent at once.
 
     Requests may be independent, as where only a mean length is given, or may all come together.
