@@ -5,7 +5,7 @@
 A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation with
 values in tests/data/unseen (without the files of `JUDGES`), of several sources, has the smallest factor with which they lie inside as often as
 the nominal share, if it is below that of an unseen class. Training speed of a program that is not compared with published peaks has the
-factor with the lowest interval score over the sources of FOLDER and those collected (`ranges.programs`). Run it after fit_ranges.py.
+smallest factor with nearly the lowest interval score over the sources of FOLDER and those collected (`ranges.programs`). Run it after fit_ranges.py.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main() -> None:
         f"# Written by scripts/calibration/fit_classes.py on {today}; the script says the method. Do not edit: run it again.",
         f'source = "{values:,} values of {len(sources)} sources of services (tests/data/unseen), {runs_of} sources of training"',
         f"retrieved = {today}",
-        f'method = "the smallest factor with which ranges hold {NOMINAL:.0%} of a generation of GPUs, a source counting as one; of open programs: the lowest interval score"',
+        f'method = "the smallest factor with which ranges hold {NOMINAL:.0%} of a generation of GPUs, a source counting as one; of open programs: the smallest factor with nearly the lowest interval score"',
         "",
         "[open_programs]",
         f"{json.dumps(KIND)} = {of_programs:g}",

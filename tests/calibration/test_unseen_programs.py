@@ -2,7 +2,7 @@
 
 tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
 fsdp_qlora, LitGPT, TRL, nanoGPT, PEFT, ATorch, nanotron,
-lightning-thunder, InternLM and fourteen other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, AutoAWQ, vLLM on MI300X. Limits stand a little beyond what was found.
+lightning-thunder, InternLM, FlagPerf, Primus, Unsloth and eighteen other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, AutoAWQ, vLLM on MI300X. Limits stand a little beyond what was found.
 """
 
 from __future__ import annotations
@@ -132,6 +132,30 @@ FOUND = {
     ("InternLM-7B on its own program", "tokens_per_s_per_gpu"): (6, 0.09, 0.95),
     ("torchtitan, asynchronous TP of 2025", "tokens_per_s_per_gpu"): (2, 0.10, 0.95),
     ("VectorLM, Llama 3 8B", "tokens_per_s"): (12, 0.13, 0.95),
+    ("Primus, Qwen3 30B on MI355X", "tokens_per_s_per_gpu"): (3, 0.42, 0.31),
+    ("Primus, Qwen3 30B on MI355X", "step_s"): (3, 0.64, 0.31),
+    ("Primus, Qwen3 30B on MI355X", "device_bytes"): (3, 0.53, 0.95),
+    ("FlagPerf, Llama 3 8B by Megatron", "tokens_per_s_per_gpu"): (4, 0.25, 0.95),
+    ("FlagPerf, Llama 3 8B by Megatron", "device_bytes"): (4, 0.43, 0.95),
+    ("FlagPerf, Llama 3 70B by Megatron", "tokens_per_s_per_gpu"): (1, 0.25, 0.95),
+    ("FlagPerf, Llama 3 70B by Megatron", "device_bytes"): (1, 0.18, 0.95),
+    ("FlagPerf, Llama 2 70B by FlagScale", "tokens_per_s_per_gpu"): (2, 0.22, 0.95),
+    ("FlagPerf, Llama 2 70B by FlagScale", "device_bytes"): (2, 0.21, 0.95),
+    ("FlagPerf, Llama 2 7B by DeepSpeed", "tokens_per_s_per_gpu"): (1, 0.09, 0.95),
+    ("FlagPerf, Llama 2 7B by DeepSpeed", "device_bytes"): (1, 0.29, 0.95),
+    ("Unsloth, Qwen3 8B with QLoRA", "tokens_per_s"): (4, 0.23, 0.73),
+    ("Unsloth, Qwen3 8B with LoRA", "tokens_per_s"): (4, 0.19, 0.73),
+    ("FSDP2 loop, SmolLM3 3B", "step_s"): (2, 0.59, 0.00),
+    ("nanoGPT on ten cards", "tokens_per_s"): (10, 0.14, 0.88),
+    ("nanoGPT on ten cards", "step_s"): (10, 0.16, 0.88),
+    ("nanoGPT on ten cards", "device_bytes"): (10, 0.59, 0.95),
+    ("Transformer Engine, GPT-2 XL in FP8", "tokens_per_s"): (3, 0.23, 0.64),
+    ("Accelerate, Granite 7B by FSDP", "tokens_per_s_per_gpu"): (1, 0.07, 0.95),
+    ("Accelerate, Granite 7B by FSDP", "step_s"): (1, 0.07, 0.95),
+    ("Accelerate, Granite 7B by DeepSpeed", "tokens_per_s_per_gpu"): (1, 0.04, 0.95),
+    ("Accelerate, Granite 7B by DeepSpeed", "step_s"): (1, 0.04, 0.95),
+    ("FlagPerf, Baichuan2 13B by DeepSpeed", "tokens_per_s_per_gpu"): (2, 0.14, 0.95),
+    ("FlagPerf, Baichuan2 13B by DeepSpeed", "device_bytes"): (2, 0.10, 0.95),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 

@@ -8,7 +8,7 @@ and constants of 2026-11-26 were fitted. `reports`: runs in issues, pull request
 requests that tune kernels of experts, found later that day. `elsewhere`: single streams of desktop parts, fixed batches of TurboMind, bursts of vLLM 0.5.4 and closed
 loops of a cloud, found after those. `deployments`: vLLM 0.27 and 0.29 on AWS's G7, G7e and H200 instances, found after those. `repositories`: repositories and pull
 requests of 2025 and 2026, found on 2026-11-28 and read by no fit. `further`: releases, issues and pull requests of 2023 to 2026 from RTX 5090 to MI355X,
-found later that day. These rows are never part of the folder that ranges and
+found later that day. `experts`: mixtures of experts by vLLM 0.11 to 0.16, found after decision 350 and read by no fit. These rows are never part of the folder that ranges and
 constants are fitted to, and were written before the program was asked.
 """
 
@@ -74,6 +74,10 @@ MEDIANS = {
     ("further", "ttft_s"): 0.62,
     ("further", "requests_per_s"): 0.14,
     ("further", "decode_tokens_per_s"): 0.06,
+    ("experts", "output_tokens_per_s"): 0.09,
+    ("experts", "tpot_s"): 0.10,
+    ("experts", "ttft_s"): 0.42,
+    ("experts", "requests_per_s"): 0.31,
 }
 """File and kind of figure -> largest median error.
 
@@ -104,6 +108,7 @@ LEAST_VALUES = {
     "deployments": 33,
     "repositories": 120,
     "further": 120,
+    "experts": 11,
 }
 """File -> values that it has more of."""
 

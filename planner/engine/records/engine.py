@@ -90,7 +90,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Rate of routed experts stored below 16 bit on AMD's CDNA 3, over that of other products, while generating. MI300X with vLLM of 2025:
     Qwen3 235B and 30B in FP8 ask for 0.21 and 0.17 (vllm-project/vllm#17535 and #17530), gpt-oss 20B in MXFP4 for 0.2; GLM 4.6 in 16 bit is 20 % too fast without any (#27323)."""
     expert_layer_s: N = default(0.0)
-    """Seconds of a layer with routed experts in a service, beside its products, attention and kernels, but for GPUs of compute capability 11 and more."""
+    """Seconds of a layer with attention and routed experts in a service, beside its products, attention and kernels, but for GPUs of compute
+    capability 11 and more."""
     permutes_tokens: N = default(0.0)
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)

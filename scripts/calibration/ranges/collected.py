@@ -10,7 +10,7 @@ from typing import Any
 from fitting import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "unseen"
-JUDGES = frozenset({"repositories"})
+JUDGES = frozenset({"experts", "repositories"})
 """Files that are only used to judge: no fit reads them, not even to decide which generations of GPUs count as seen."""
 SHARES = ("p50", "p95")
 NOT_ASKED = {"group", "source", "metric", "value"} | {f"{side}_{share}" for side in ("input", "output") for share in SHARES}
