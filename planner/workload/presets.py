@@ -90,7 +90,13 @@ class PresetShelf:
         if isinstance(name, Path) or given.endswith((".toml", *FILES)) or "/" in given:
             if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
                 self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")
-            return user_path(given), "file"
+            path = user_path(given)
+            near = () if path.exists() else (path.stem,) if self._named(path.stem) else nearest_names(path.stem, self.names())
+            if near:
+                raise UserError(
+                    Problem(given, "", "cannot be read: No such file or directory; a preset is opened by its name alone.", near)
+                )
+            return path, "file"
         if found := self._named(given):
             return found
         if self._is_known(given):

@@ -325,6 +325,8 @@ def test_a_preset_loads_from_a_path_with_the_model_beside_it(shelf: PresetShelf,
     assert preset.workload.model == str(tmp_path / "config.json")
     with pytest.raises(UserError, match=r"absent\.toml: cannot be read"):
         shelf.load(tmp_path / "absent.toml")
+    with pytest.raises(UserError, match=r"opened by its name alone\. Did you mean 'qwen3-30b-a3b-service'\?$"):
+        shelf.load("presets/qwen3-30b-a3b-service.toml")
     with pytest.raises(UserError, match=r"is not a known preset.*llama-3\.1-8b-lora"):
         shelf.load("llama-3.1-8b-lorra")
 
