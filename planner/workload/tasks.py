@@ -269,7 +269,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
     the ramp at its beginning and the drain at its end are part of every figure."""
     warmup_requests: Annotated[int, Meta(ge=0, le=10**9)] | None = None
-    """First of these `requests`, which are not measured."""
+    """First of these `requests`, which are not measured. Without any, a mixture of experts answers the first requests a second later."""
     concurrency: Count | Literal["max"] | None = None
     """For a service: requests in flight; "max": as many as fit. Beside a request rate: most requests in flight, as the client or the engine limits them."""
     request_rate_per_s: Moderate | None = None

@@ -21,7 +21,7 @@ from planner.engine.performance.prefill_decode.engine_limits import growing_room
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules
-from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
+from planner.engine.performance.simulation.benchmark_run import COLD_EXPERTS_S, MOST_REQUESTS, simulate_benchmark
 from planner.engine.performance.simulation.capacity import highest_rate
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.performance.simulation.load import replica_load
@@ -146,7 +146,8 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
         own = of_benchmark
         warm = np.array([job.workload.warmup_requests or 0 for job in simulated]) / replicas
         requests, warm = (np.ceil(column[own]).astype(np.int64) for column in (in_all[rows], warm))
-        found.append(simulate_benchmark(time.take(own), rules.take(own), load.take(own), requests, warm))
+        cold_s = np.where(np.broadcast_to(table.model.experts, table.rows)[own] > 0, COLD_EXPERTS_S, 0.0)
+        found.append(simulate_benchmark(time.take(own), rules.take(own), load.take(own), requests, warm, cold_s))
     summary = joined(found)
     requests_per_s = e.serve.requests_per_s.copy()
     requests_per_s[rows[of_benchmark]] = summary.requests_per_s[of_benchmark]

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.engine.columns import Floats
+from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.chosen_rows import Chosen
 from planner.engine.job.job import Job
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import prompts_in_step, prompts_queued
+from planner.engine.performance.simulation.benchmark_run import COLD_EXPERTS_S
 from planner.engine.performance.simulation.summary import Queue
 
 APART, TOGETHER = "prompts that may come apart", "prompts that may come together"
@@ -70,13 +71,23 @@ def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
     if rated.any() and rows.e.queue is not None:
         waiting = np.where(rated, _waiting_share(rows, rows.e.queue, s), 0.0)
         apart, together = apart - USUAL_SHARE * np.log1p(-waiting), together + USUAL_SHARE * np.log1p((LONGER_QUEUE - 1) * waiting)
-    cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
-    layout = table.layout
+    cold_s, warm = _cold_starts(rows, np.flatnonzero(serves & runs), rows(s.ttft_s.mean))
+    return OpenWaits(apart + warm, together, cold_s)
+
+
+def _cold_starts(rows: Chosen, runs: Rows, mean_s: Floats) -> tuple[dict[str, Floats], Floats]:
+    """Seconds by which first tokens of `runs` may come later, by name, and the half width by which they come earlier where the service was warm."""
+    table = rows.e.table
+    cold_s, warm = {name: np.zeros(mean_s.size) for name in ("mean", *SHARES)}, np.zeros(mean_s.size)
+    layout, experts = table.layout, rows(table.model.experts) > 0
     pcie = rows((np.maximum(layout.tp * layout.pp * layout.cp, layout.ep) > 1) & (layout.nvlink == 0))
-    for place in np.flatnonzero(serves & runs):
-        for name, seconds in _cold_start_s(rows.jobs[place], COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
-            cold[name][place] = seconds
-    return OpenWaits(apart, together, cold)
+    for place in runs:
+        job = rows.jobs[place]
+        for name, seconds in _cold_start_s(job, COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
+            cold_s[name][place] = seconds
+        predicted_s = _cold_start_s(job, COLD_EXPERTS_S).get("mean", 0.0) if experts[place] else 0.0
+        warm[place] = -np.log1p(-min(MOST_WAITING, predicted_s / mean_s[place]))
+    return cold_s, warm
 
 
 def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:

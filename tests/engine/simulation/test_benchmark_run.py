@@ -12,7 +12,7 @@ from simulation_sample import load_of, rules_of
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import LENGTHS, LENGTHS_SPREAD
-from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
+from planner.engine.performance.simulation.benchmark_run import COLD_EXPERTS_S, MOST_REQUESTS, simulate_benchmark
 from planner.engine.performance.simulation.iteration_time import constant_time
 from planner.engine.performance.simulation.summary import Summary
 from planner.errors import UserError
@@ -21,11 +21,13 @@ from planner.workload.tasks import Lengths
 STEP_S = 0.01
 
 
-def benchmark(requests: int, *, warm: int = 0, sequences: float = 64.0, intake_s: float = 0.0, **load: Any) -> Summary:
+def benchmark(
+    requests: int, *, warm: int = 0, sequences: float = 64.0, intake_s: float = 0.0, cold_s: float = 0.0, **load: Any
+) -> Summary:
     """One replica whose iterations take `STEP_S` each, whatever is in them."""
     counts = (np.array([requests]), np.array([warm]))
     time = constant_time(1, step_s=STEP_S, intake_s=intake_s)
-    return simulate_benchmark(time, rules_of(1, sequences=sequences), load_of(**load), *counts)
+    return simulate_benchmark(time, rules_of(1, sequences=sequences), load_of(**load), *counts, cold_s)
 
 
 def service(**given: Any) -> Answer:
@@ -52,6 +54,32 @@ def test_requests_that_come_at_once_are_taken_in_one_after_the_other(every: int)
     found = benchmark(64, concurrency=64, outputs=500, intake_s=every * STEP_S)
     assert found.ttft_s.mean[0] == pytest.approx((31.5 * every + 1) * STEP_S, rel=0.02)
     assert found.requests_per_s[0] == pytest.approx(64 / ((63 * every + 500) * STEP_S), rel=0.01)
+
+
+@pytest.mark.parametrize("cold_s", [0.5, 2.0])
+def test_the_first_requests_wait_until_a_cold_service_takes_them(cold_s: float) -> None:
+    """64 of 128 requests are sent at once, and wait for all of it; the run takes longer by it. After a warm-up nothing does."""
+    warm, cold = (benchmark(128, concurrency=64, outputs=200, cold_s=seconds) for seconds in (0.0, cold_s))
+    assert cold.ttft_s.mean[0] - warm.ttft_s.mean[0] == pytest.approx(cold_s / 2, rel=1e-6)
+    assert 128 / cold.requests_per_s[0] - 128 / warm.requests_per_s[0] == pytest.approx(cold_s, rel=1e-6)
+    later = benchmark(128, warm=64, concurrency=64, outputs=200, cold_s=cold_s)
+    assert later.ttft_s.mean[0] == pytest.approx(warm.ttft_s.mean[0])
+
+
+def test_requests_at_a_rate_that_come_to_a_cold_service_wait_for_the_rest_of_it() -> None:
+    """20 a second for 10 s: those of the first 2 s wait for 1 s on average, and some more until the engine has caught up."""
+    warm, cold = (benchmark(200, rate_per_s=20.0, outputs=10, cold_s=seconds) for seconds in (0.0, 2.0))
+    assert 0.2 <= cold.ttft_s.mean[0] - warm.ttft_s.mean[0] < 0.3
+
+
+def test_a_mixture_of_experts_starts_cold_and_a_dense_model_does_not() -> None:
+    run = {"model": "qwen3-30b-a3b", "concurrency": 16, "requests": 160, "engine": "vllm"}
+    cold, warm = service(**run), service(**run, warmup_requests=16)
+    assert value(cold, "ttft_s") - value(warm, "ttft_s") == pytest.approx(0.1 * COLD_EXPERTS_S, rel=0.3)
+    assert cold.ttft_s is not None
+    assert cold.ttft_s.mean.low < value(warm, "ttft_s")
+    dense = run | {"model": "llama-3.1-8b"}
+    assert value(service(**dense), "ttft_s") - value(service(**dense, warmup_requests=16), "ttft_s") < 0.03
 
 
 def test_a_few_long_answers_drain_alone() -> None:

@@ -23,12 +23,17 @@ from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 MOST_REQUESTS = 5_000
 """Requests above which a run counts as endless: ramp and drain are below a hundredth of it for most loads."""
 SEEDS = 2
+COLD_EXPERTS_S = 1.0
+"""Seconds before a mixture of experts answers its first requests, if none came before them: its kernels are compiled or loaded when they are first used. What mean first
+tokens of 19 sources of vLLM and SGLang ask for in the median is 1.3 (0.4 to 3.6 of twelve, more of two, none of five), and of 14 sources of dense models 0.1 (2026-11-28)."""
 TOGETHER, MOST_AT_ONCE = 1.5, 400_000
 """Largest ratio of the numbers of requests in runs that are simulated together, and the most requests of such runs in total."""
 
 
-def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
-    """Simulate `requests` [rows] to each replica; the first `warm` of them are not measured.
+def simulate_benchmark(
+    time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows, cold_s: Floats | float = 0.0
+) -> Summary:
+    """Simulate `requests` [rows] to each replica; the first `warm` of them are not measured, and if there are none, the engine takes none for `cold_s` [rows].
 
     A closed loop without a number of clients sends all requests at once, as does one with more clients than requests. At a rate, a number of
     clients limits what is in flight: a request is sent when it comes and a client is free, and its latency counts from then on, as load
@@ -39,8 +44,9 @@ def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, re
     rules = replace(rules, sequences=np.minimum(np.minimum(rules.sequences, open_limit), np.maximum(requests, 1.0)))
     load = replace(load, concurrency=clients)
     order = np.argsort(requests, kind="stable")
+    cold_s = np.where(warm > 0, 0.0, cold_s)
     parts = [
-        _run(time.take(rows), rules.take(rows), load.take(rows), open_limit[rows], requests[rows], warm[rows])
+        _run(time.take(rows), rules.take(rows), load.take(rows), open_limit[rows], requests[rows], warm[rows], cold_s[rows])
         for rows in _alike(order, requests)
     ]
     return with_saturated(joined(parts or [NO_ROWS]), order, requests.size)
@@ -57,19 +63,23 @@ def _alike(order: Rows, requests: Rows) -> Iterator[Rows]:
             begin = place
 
 
-def _run(time: IterationTime, rules: BatchingRules, load: Load, limit: Floats, requests: Rows, warm: Rows) -> Summary:
+def _run(
+    time: IterationTime, rules: BatchingRules, load: Load, limit: Floats, requests: Rows, warm: Rows, cold_s: Floats
+) -> Summary:
     """Simulate rows together; their figures are those of the measured requests of all seeds. `limit`: most in flight at a rate."""
     row = np.repeat(np.arange(requests.size), SEEDS)
     seeds = np.tile(np.arange(SEEDS), requests.size)
     time, rules, load, most = time.take(row), rules.take(row), load.take(row), requests[row]
     traffic = traffic_of(load, seeds.tolist(), int(most.max()) + 1, most=most).fitted(rules.capacity)
-    traffic = replace(traffic, arrival_s=_taken_in(traffic, time.intake_s))
+    cold_s = cold_s[row]
+    traffic = replace(traffic, arrival_s=np.maximum(_taken_in(traffic, time.intake_s), cold_s[:, None]))
     if time.draft is not None:
         time = replace(time, draft=time.draft if time.draft.proposed.any() else None)
     if time.draft is not None:
         traffic = replace(traffic, rounds=rounds_of(traffic.decoded_tokens, seeds, time.draft))
     warm = np.minimum(warm[row], most - 1)
     trace = run_batches(time, rules, traffic, warm=warm, measured=most - warm)
+    trace = replace(trace, elapsed_s=trace.elapsed_s + cold_s, busy_s=trace.busy_s + cold_s)
     if np.isfinite(limit).any():
         trace = replace(trace, sent_s=_sent(trace, limit[row]))
     late: dict[str, Floats] = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
