@@ -91,7 +91,7 @@ class PresetShelf:
             if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
                 self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")
             path = user_path(given)
-            near = () if path.exists() else (path.stem,) if self._named(path.stem) else nearest_names(path.stem, self.names())
+            near = () if kind_of(path) else (path.stem,) if self._named(path.stem) else nearest_names(path.stem, self.names())
             if near:
                 raise UserError(
                     Problem(given, "", "cannot be read: No such file or directory; a preset is opened by its name alone.", near)
