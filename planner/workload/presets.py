@@ -91,8 +91,7 @@ class PresetShelf:
             if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
                 self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")
             path = user_path(given)
-            near = () if kind_of(path) else (path.stem,) if self._named(path.stem) else nearest_names(path.stem, self.names())
-            if near:
+            if not kind_of(path) and (near := self._names_like(path.stem)):
                 raise UserError(
                     Problem(given, "", "cannot be read: No such file or directory; a preset is opened by its name alone.", near)
                 )
@@ -109,6 +108,10 @@ class PresetShelf:
         near = holding or nearest_names(given, self.names())
         how = "" if near else " `gpu-planner presets` lists them."
         raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.{how}", near))
+
+    def _names_like(self, name: str) -> tuple[str, ...]:
+        """`name` itself if it is a preset, else the presets closest in spelling."""
+        return (name,) if self._named(name) else nearest_names(name, self.names())
 
     def _is_known(self, name: str) -> bool:
         return self._models is not None and self._models.is_known(name)

@@ -104,6 +104,11 @@ class ModelColumns(Columns, frozen=True):
         return (self.mixer_share + self.dense_share + self.moe_share) / 2
 
     @property
+    def whole_layers(self) -> Floats:
+        """Share of the layers that have both parts; the others have one."""
+        return 2 * self.parts - 1
+
+    @property
     def mean_ffn(self) -> Floats:
         """Mean feed-forward width for a token in a layer, over dense layers and those with experts."""
         return self.common_ffn + self.experts_per_token * self.expert_ffn * self.moe_share

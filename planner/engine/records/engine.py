@@ -88,7 +88,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Biases of routed experts are gathered for every token, whose gradients are then added up one after the other."""
     cdna3_experts_rate: N = default(0.25)
     """Rate of routed experts stored below 16 bit on AMD's CDNA 3, over that of other products, while generating. MI300X with vLLM of 2025:
-    Qwen3 235B and 30B in FP8 ask for 0.21 and 0.17 (vllm-project/vllm#17535 and #17530), gpt-oss 20B in MXFP4 for 0.2; GLM 4.6 in 16 bit is 20 % too fast without any (#27323)."""
+    Qwen3 235B and 30B in FP8 ask for 0.21 and 0.17 (vllm-project/vllm#17535 and #17530), gpt-oss 20B in MXFP4 for 0.2; GLM 4.6 in 16 bit is 20 % too fast without any (#27323).
+    CDNA 4 with AITER's kernels asks for none (GLM-5.2, one source)."""
     expert_layer_s: N = default(0.0)
     """Seconds of a layer with attention and routed experts in a service, beside its products, attention and kernels, but for GPUs of compute
     capability 11 and more."""

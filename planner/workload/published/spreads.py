@@ -132,7 +132,9 @@ def published_spreads() -> Spreads:
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))
     also = read_shipped(Collected, "spreads", "collected.toml")
-    kinds = {kind: replace(one, collected=also.classes.get(kind, {})) for kind, one in found.kinds.items()}
-    for kind, factor in also.open_programs.items():
-        kinds[kind].engines[PROGRAM_OPEN] = math.log(factor)
+    programs = {kind: {PROGRAM_OPEN: math.log(factor)} for kind, factor in also.open_programs.items()}
+    kinds = {
+        kind: replace(one, collected=also.classes.get(kind, {}), engines=one.engines | programs.get(kind, {}))
+        for kind, one in found.kinds.items()
+    }
     return replace(found, kinds=kinds)

@@ -22,12 +22,13 @@ from ranges.collected import FOLDER
 
 KIND = "training speed"
 FACTORS = tuple(round(1 + step / 20, 2) for step in range(15))
+"""Factors that are tried."""
 FLAT = 1.01
 """Scores that are alike: a few programs that are twice too fast in the prediction make the lowest one a matter of chance (1.46 at 1.4, 1.47 at 1.2; 59 sources)."""
 
 
 class Run(NamedTuple):
-    """What one source measured, with the request for it."""
+    """Speeds of one published run of training, and the request for it."""
 
     source: str
     request: Request

@@ -1,4 +1,4 @@
-"""What the form offers, shows and says of its fields, and the words behind them on a wide screen."""
+"""Values that the form offers and shows for its fields, and the explanations beside them on a wide screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the panes do with the room there is."""
+"""Sizes and contents of the panes for terminals of different sizes."""
 
 from __future__ import annotations
 

@@ -76,8 +76,7 @@ def experts_latency_s(t: Table) -> Floats:
     k = expert_kernels(t)
     capability = t.chip.compute_capability
     served = (t.job.train <= 0) & ((capability < DATA_CENTRE_BLACKWELL[1]) | ~np.isfinite(capability))
-    with_attention = 2 * t.model.parts - 1
-    return k.latency_s + k.expert_s * t.model.experts / t.layout.ep + t.engine.expert_layer_s * served * with_attention
+    return k.latency_s + k.expert_s * t.model.experts / t.layout.ep + t.engine.expert_layer_s * served * t.model.whole_layers
 
 
 def routed_traffic_bytes(t: Table, rows: Floats, kernels: ExpertKernels | None = None) -> Floats:
